@@ -1,0 +1,139 @@
+"""Every number that the method has, validated, with the settings of both papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self, get_args
+
+from hippo_core.errors import ConfigError
+
+Method = Literal["hipporag2", "hipporag", "dense"]
+Expansion = Literal["ppr", "linked_phrases", "neighbours"]
+TripleRendering = Literal["tuple", "words"]
+RelationCount = Literal["passage", "occurrence"]
+RelatedSynonymy = Literal["replace", "add"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HippoConfig:
+    """Settings of indexing and retrieval; the defaults are HippoRAG 2's.
+
+    >>> HippoConfig.hipporag(damping=0.3).damping
+    0.3
+    >>> HippoConfig(damping=1.0)
+    Traceback (most recent call last):
+        ...
+    hippo_core.errors.ConfigError: damping must be at least 0 and below 1, got 1.0
+    """
+
+    method: Method = "hipporag2"
+    """`hipporag2`: query to triples, phrase and passage nodes. `hipporag`: query entities to phrases, phrase nodes.
+    `dense`: passages by cosine."""
+
+    # Graph
+    synonymy: bool = True
+    """Whether phrases of similar meaning are joined (ablation: off)."""
+    synonymy_threshold: float = 0.8
+    """Cosine from which two phrases are joined (both papers: 0.8)."""
+    synonymy_on_related: RelatedSynonymy = "replace"
+    """What the cosine does to a pair that a triple joins too: `replace` its count, as the reference does, or `add` to it."""
+    synonymy_limit: float = 100.0
+    """Accepted pairs per phrase on average, above which indexing stops: the embedder does not fit the threshold."""
+    relation_count: RelationCount = "passage"
+    """How a triple repeated inside one passage counts: once per `passage` (HippoRAG 2) or per `occurrence` (HippoRAG)."""
+    triple_rendering: TripleRendering = "tuple"
+    """A triple's text for embedding: the Python text of a `tuple`, as the reference does, or plain `words`."""
+
+    # HippoRAG 2: linking and seeding
+    linked_triples: int = 5
+    """Triples that the query is linked to."""
+    recognition_memory: bool = True
+    """Whether a chat model, where there is one, chooses among the linked triples."""
+    recognition_limit: int = 4
+    """Triples that recognition memory may keep."""
+    seed_phrases: int = 5
+    """Phrases that seed the walk."""
+    passage_weight: float = 0.05
+    """Weight of a passage seed beside a phrase seed (HippoRAG 2, section 3.4)."""
+
+    # HippoRAG: expansion and ensemble
+    expansion: Expansion = "ppr"
+    """How the linked phrases spread: `ppr`, or the ablations `linked_phrases` (only they) and `neighbours` (and their neighbours)."""
+    dense_ensemble: bool = False
+    """Whether uncertain links (lowest link cosine at or below `ensemble_threshold`) are averaged with dense scores."""
+    ensemble_threshold: float = 0.9
+
+    # Both
+    node_specificity: bool = True
+    """Whether a seed is divided by the number of passages that hold its phrase."""
+    damping: float = 0.5
+    """Probability of following an edge; the rest restarts (both papers: 0.5)."""
+    ppr_tolerance: float = 1e-12
+    """Bound on the L1 error of the walk's mass, which sums to 1."""
+
+    # Calls
+    concurrency: int = 8
+    """Model calls in flight at once."""
+    embed_batch_size: int = 64
+    """Texts in one embedding call."""
+
+    def __post_init__(self) -> None:
+        for name, options in _OPTIONS.items():
+            if getattr(self, name) not in options:
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(options)}, got {getattr(self, name)!r}"
+                )
+        for field_ in fields(self):
+            value = getattr(self, field_.name)
+            if field_.type == "bool" and not isinstance(value, bool):
+                raise ConfigError(f"{field_.name} must be True or False, got {value!r}")
+            if field_.type in ("int", "float"):
+                _check_number(field_.name, value, whole=field_.type == "int")
+        for name in ("linked_triples", "recognition_limit", "seed_phrases", "concurrency", "embed_batch_size"):
+            self._require(name, getattr(self, name) >= 1, "at least 1")
+        self._require("synonymy_threshold", 0 < self.synonymy_threshold <= 1, "above 0 and at most 1")
+        self._require("synonymy_limit", self.synonymy_limit > 0, "above 0")
+        self._require("passage_weight", 0 <= self.passage_weight, "at least 0")
+        self._require("ensemble_threshold", -1 <= self.ensemble_threshold <= 1, "between -1 and 1")
+        self._require("damping", 0 <= self.damping < 1, "at least 0 and below 1")
+        self._require("ppr_tolerance", 0 < self.ppr_tolerance < 1, "above 0 and below 1")
+
+    def _require(self, name: str, holds: bool, claim: str) -> None:
+        if not holds:
+            raise ConfigError(f"{name} must be {claim}, got {getattr(self, name)!r}")
+
+    @classmethod
+    def hipporag2(cls, **changes: Any) -> Self:
+        """Give HippoRAG 2 as published (Gutiérrez et al., ICML 2025), with the reference's effective edge weights."""
+        return cls(method="hipporag2", **changes)
+
+    @classmethod
+    def hipporag(cls, **changes: Any) -> Self:
+        """Give HippoRAG as published (Gutiérrez et al., NeurIPS 2024)."""
+        return cls(**{"method": "hipporag", "relation_count": "occurrence", **changes})
+
+    @classmethod
+    def dense(cls, **changes: Any) -> Self:
+        """Give the baseline: passages by cosine, over the same index."""
+        return cls(method="dense", **changes)
+
+    def but(self, **changes: Any) -> Self:
+        """Give a copy with some settings changed."""
+        return replace(self, **changes)
+
+
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "method": get_args(Method),
+    "expansion": get_args(Expansion),
+    "triple_rendering": get_args(TripleRendering),
+    "relation_count": get_args(RelationCount),
+    "synonymy_on_related": get_args(RelatedSynonymy),
+}
+
+
+def _check_number(name: str, value: object, *, whole: bool) -> None:
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise ConfigError(f"{name} must be a {'whole ' if whole else ''}number, got {value!r}")
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ConfigError(f"{name} must be finite, got {value!r}")

@@ -1,0 +1,137 @@
+"""The errors that hippo-core raises.
+
+HippoError
+├── ConfigError (ValueError)              a setting out of range, or settings that contradict each other
+├── InputError (ValueError)               a passage, query, k or id that cannot be used
+├── MissingDependencyError (ImportError)  an optional package is not installed
+├── ModelRequiredError                    an operation needs a chat model or an extractor and none was given
+├── ModelError                            a call to the user's model failed
+│   ├── TransientModelError               worth another try: rate limit, time-out, 5xx
+│   └── PermanentModelError               another try cannot help: 401, 404, context too long
+├── ParseError                            a reply of the model that cannot be read
+├── IndexingError                         passages that could not be read; what was finished is kept
+├── SynonymyError                         the embedder makes nearly every phrase a synonym of every other
+└── StoreError                            the state on disk
+    ├── NotAStoreError                    a folder or file that is not ours, or is not there
+    ├── SchemaVersionError                written by another version of the format
+    ├── StoreLockedError                  another process holds the write lock for too long
+    ├── StoreCorruptError                 the database cannot be read
+    ├── EmbedderMismatchError             the index was built with another embedder
+    └── ClosedError                       the handle was closed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+EXCERPT = 200  # characters of a foreign text that an error message may show
+
+
+class HippoError(Exception):
+    """Any error that hippo-core raises on purpose."""
+
+
+class ConfigError(HippoError, ValueError):
+    """A setting is out of range, or two settings contradict each other."""
+
+
+class InputError(HippoError, ValueError):
+    """A passage, query, k or id that cannot be used."""
+
+
+class MissingDependencyError(HippoError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"{package} is not installed; run: pip install 'hippo-core[{extra}]'", name=package
+        )
+        self.extra = extra
+
+
+class ModelRequiredError(HippoError):
+    """An operation needs a chat model or an extractor, and none was given."""
+
+
+class ModelError(HippoError):
+    """A call to the user's model failed."""
+
+
+class TransientModelError(ModelError):
+    """A call failed in a way that another try may mend.
+
+    Attributes:
+        retry_after: Seconds that the server asked to wait; None if it did not say.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class PermanentModelError(ModelError):
+    """A call failed in a way that another try cannot mend."""
+
+
+class ParseError(HippoError):
+    """A reply of the model cannot be read.
+
+    Attributes:
+        excerpt: The first 200 characters of the reply.
+    """
+
+    def __init__(self, complaint: str, reply: str) -> None:
+        self.complaint = complaint
+        self.excerpt = reply[:EXCERPT]
+        super().__init__(f"{complaint}; the reply began with {self.excerpt!r}")
+
+
+class IndexingError(HippoError):
+    """Some passages could not be read, so none of the call's passages were made visible.
+
+    Every extraction that succeeded is kept: adding the same passages again asks only for the rest.
+
+    Attributes:
+        failed: Reason by passage id.
+    """
+
+    def __init__(self, failed: Mapping[str, str]) -> None:
+        self.failed = dict(failed)
+        first_id, first_reason = next(iter(self.failed.items()))
+        super().__init__(
+            f"{len(self.failed)} passages could not be read, none of this call was indexed "
+            f"(first: {first_id!r}: {first_reason}). What was read is kept: add the same passages "
+            "again to retry the rest, or pass on_error='skip' to index what succeeded."
+        )
+
+
+class SynonymyError(HippoError):
+    """The embedder makes nearly every phrase a synonym of every other."""
+
+
+class StoreError(HippoError):
+    """The state on disk cannot be used as asked."""
+
+
+class NotAStoreError(StoreError):
+    """A folder or file that is not a hippo-core store, or that is not there."""
+
+
+class SchemaVersionError(StoreError):
+    """The store was written by another version of the format."""
+
+
+class StoreLockedError(StoreError):
+    """Another process holds the write lock for too long; try again."""
+
+
+class StoreCorruptError(StoreError):
+    """The database file cannot be read."""
+
+
+class EmbedderMismatchError(StoreError):
+    """The index was built with another embedder than the one given."""
+
+
+class ClosedError(StoreError):
+    """The handle was closed."""

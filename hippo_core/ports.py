@@ -1,0 +1,74 @@
+"""What the core asks of the world: a chat model, an embedder, and optionally its own OpenIE and recognition memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hippo_core.types import Completion, Extraction, Kind, Message, Triple
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A chat model. Calls come from several threads at once.
+
+    An implementation may raise what its SDK raises: the caller converts it once, by its status code.
+    Turn the SDK's own retries off; the core tries a call up to four times.
+
+    An optional attribute `name: str` goes into the extractor's fingerprint.
+    """
+
+    def complete(self, messages: Sequence[Message]) -> Completion:
+        """Answer a prompt."""
+        ...
+
+    async def acomplete(self, messages: Sequence[Message]) -> Completion:
+        """Answer a prompt without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """An embedding model. Calls come from several threads at once.
+
+    Optional attributes: `name: str`, compared when an index is opened, and `one_query_encoding: bool`,
+    True where the three query kinds give the same vector, so that a query is embedded once.
+    """
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        """Give one row per text, shape (n, d), any norm: the core normalises."""
+        ...
+
+    async def aembed(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        """Give one row per text, shape (n, d), without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class OpenIE(Protocol):
+    """An extractor that needs no chat model: rules, a local parser, a table."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Name and version of the extractor, stored with what it reads."""
+        ...
+
+    def extract(self, text: str) -> Extraction:
+        """Read a passage: its entities and triples."""
+        ...
+
+    def query_entities(self, query: str) -> Sequence[str]:
+        """Name the entities of a query (HippoRAG)."""
+        ...
+
+
+@runtime_checkable
+class RecognitionMemory(Protocol):
+    """A judge of linked triples that needs no chat model."""
+
+    def choose(self, query: str, candidates: Sequence[Triple]) -> Sequence[int]:
+        """Give the 0-based positions of the candidates that help to answer the query; empty if none does."""
+        ...

@@ -1,0 +1,302 @@
+"""The values that cross the borders of the package: frozen, and made of plain Python parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
+
+JSON = str | int | float | bool | None | list[Any] | dict[str, Any]
+
+Kind = Literal[
+    "passage", "phrase", "triple", "query_to_passage", "query_to_triple", "query_to_phrase"
+]
+"""What a text is embedded for; an asymmetric encoder or an instruction may depend on it."""
+
+Stage = Literal["entities", "triples", "query_entities", "recognition", "answer", "embedding"]
+"""What a model call is made for; usage is counted by it."""
+
+
+class Triple(NamedTuple):
+    """A statement read out of a passage."""
+
+    subject: str
+    relation: str
+    object: str
+
+
+class Message(NamedTuple):
+    """One turn of a chat prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens of one completion."""
+
+    input_tokens: int
+    output_tokens: int
+    estimated: bool = False
+    """True where the model did not say and the figures are counted on our side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A chat model's reply."""
+
+    text: str
+    usage: TokenUsage | None = None
+    finish_reason: str | None = None
+    """`length` where the token limit cut the reply."""
+    cached: bool = False
+    """True where a cache answered and nothing was paid."""
+
+
+class Status(StrEnum):
+    """What became of a passage's extraction."""
+
+    OK = "ok"
+    EMPTY = "empty"
+    """Read, and it states no triple."""
+    PARTIAL = "partial"
+    """The reply was cut; what was whole is kept, and the next `add` asks again."""
+    FAILED = "failed"
+    """Not read; only dense retrieval finds it, and the next `add` asks again."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the next `add` may leave the passage alone."""
+        return self in (Status.OK, Status.EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The unit that is indexed and returned.
+
+    `id` defaults to the sha256 of text, title, source and metadata, so that adding the same passage twice is idempotent.
+    `metadata` is JSON: str keys; str, int, float, bool, None, list and dict values.
+    """
+
+    text: str
+    id: str = ""
+    title: str = ""
+    source_id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def full_text(self) -> str:
+        """Title and text as they are read and embedded."""
+        return f"{self.title}\n{self.text}" if self.title else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What OpenIE read out of one passage, in the passage's own spelling."""
+
+    entities: tuple[str, ...] = ()
+    triples: tuple[Triple, ...] = ()
+    status: Status = Status.OK
+    reason: str = ""
+    """Why it is partial or failed."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """How many items of the reply were not usable, by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedTriple:
+    """A triple of the graph that the query was linked to, in display forms."""
+
+    triple: Triple
+    score: float
+    """Min-max scaled over all triples of the index: the best is 1.0."""
+    passage_ids: tuple[str, ...]
+    """The passages that state it."""
+    kept: bool = True
+    """False where recognition memory dropped it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedPhrase:
+    """A phrase of the graph that an entity of the query was linked to (HippoRAG)."""
+
+    entity: str
+    phrase: str
+    score: float
+    """Cosine of entity and phrase."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPassage:
+    """A passage as a retrieval ranks it."""
+
+    passage: Passage
+    score: float
+    """Higher is better; comparable inside one retrieval only."""
+    rank: int
+    """1 is the best."""
+    status: Status = Status.OK
+    triples: tuple[Triple, ...] = ()
+    """The passage's own triples whose phrases hold most of the walk's mass, best first: why it is here."""
+
+
+class RetrievalPath(StrEnum):
+    """Which way a retrieval took."""
+
+    GRAPH = "graph"
+    UNFILTERED_OFF = "unfiltered: recognition memory off"
+    UNFILTERED_UNREADABLE = "unfiltered: reply unreadable"
+    UNFILTERED_FAILED = "unfiltered: call failed"
+    ENSEMBLE = "ensemble: uncertain links"
+    DENSE = "dense: as configured"
+    DENSE_NONE_KEPT = "dense: none kept"
+    DENSE_NOTHING_LINKED = "dense: nothing linked"
+    DENSE_NO_ENTITY = "dense: no entity in the query"
+    DENSE_FAILED = "dense: query entities not read"
+    EMPTY = "empty: no passages"
+
+    @property
+    def used_graph(self) -> bool:
+        """Whether Personalized PageRank had a part in the ranking."""
+        return not self.value.startswith(("dense", "empty"))
+
+
+@dataclass(frozen=True, slots=True)
+class StageUsage:
+    """What one stage cost."""
+
+    calls: int = 0
+    cached: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    texts: int = 0
+    """Texts embedded."""
+    seconds: float = 0.0
+    estimated: bool = False
+
+    def __add__(self, other: StageUsage) -> StageUsage:
+        return StageUsage(
+            calls=self.calls + other.calls,
+            cached=self.cached + other.cached,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            texts=self.texts + other.texts,
+            seconds=self.seconds + other.seconds,
+            estimated=self.estimated or other.estimated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a call cost, by stage.
+
+    >>> one = Usage({"triples": StageUsage(calls=1, input_tokens=10)})
+    >>> (one + one).stages["triples"].input_tokens
+    20
+    """
+
+    stages: Mapping[Stage, StageUsage] = field(default_factory=dict)
+
+    def __add__(self, other: Usage) -> Usage:
+        stages = dict(self.stages)
+        for stage, usage in other.stages.items():
+            stages[stage] = stages.get(stage, StageUsage()) + usage
+        return Usage(stages)
+
+    @property
+    def chat_calls(self) -> int:
+        """Chat completions that were asked for, cached ones included."""
+        return sum(u.calls for stage, u in self.stages.items() if stage != "embedding")
+
+    def as_dict(self) -> dict[str, dict[str, int | float | bool]]:
+        """Give plain values by stage."""
+        names = StageUsage.__dataclass_fields__
+        return {s: {n: getattr(u, n) for n in names} for s, u in sorted(self.stages.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """The answer to one query: ranked passages, and how they were found."""
+
+    query: str
+    passages: tuple[ScoredPassage, ...]
+    path: RetrievalPath
+    detail: str = ""
+    """What went wrong, where the path says that something did."""
+    triples: tuple[LinkedTriple, ...] = ()
+    """The candidates of linking, best first; `kept` says which of them seeded the walk."""
+    phrases: tuple[LinkedPhrase, ...] = ()
+    """HippoRAG: the phrases that the query's entities were linked to."""
+    usage: Usage = field(default_factory=Usage)
+
+    def __iter__(self) -> Iterator[ScoredPassage]:
+        return iter(self.passages)
+
+    def __len__(self) -> int:
+        return len(self.passages)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reader's answer and what it read."""
+
+    text: str
+    retrieval: Retrieval
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What became of each passage of one `add`."""
+
+    ids: tuple[str, ...] = ()
+    """The passages' ids in input order; a skipped blank passage has none."""
+    added: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Reason by id; with on_error="skip" these passages are there for dense retrieval only."""
+    partial: Mapping[str, str] = field(default_factory=dict)
+    """Reason by id: the reply was cut, the whole triples are indexed."""
+    empty: tuple[str, ...] = ()
+    """Read, and no triple was found."""
+    blank: int = 0
+    """Passages without any text, skipped."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Entities and triples that could not be used, by kind."""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReport:
+    """What a `delete` found."""
+
+    deleted: tuple[str, ...] = ()
+    not_found: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an `add` is; given to the `progress` callback after each passage."""
+
+    done: int
+    failed: int
+    total: int
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Sizes of a memory."""
+
+    passages: int
+    phrases: int
+    triples: int
+    relation_edges: int
+    synonymy_edges: int
+    context_edges: int
+    by_status: Mapping[str, int]
+
+
