@@ -89,9 +89,17 @@ class HippoConfig:
                 raise ConfigError(f"{field_.name} must be True or False, got {value!r}")
             if field_.type in ("int", "float"):
                 _check_number(field_.name, value, whole=field_.type == "int")
-        for name in ("linked_triples", "recognition_limit", "seed_phrases", "concurrency", "embed_batch_size"):
+        for name in (
+            "linked_triples",
+            "recognition_limit",
+            "seed_phrases",
+            "concurrency",
+            "embed_batch_size",
+        ):
             self._require(name, getattr(self, name) >= 1, "at least 1")
-        self._require("synonymy_threshold", 0 < self.synonymy_threshold <= 1, "above 0 and at most 1")
+        self._require(
+            "synonymy_threshold", 0 < self.synonymy_threshold <= 1, "above 0 and at most 1"
+        )
         self._require("synonymy_limit", self.synonymy_limit > 0, "above 0")
         self._require("passage_weight", 0 <= self.passage_weight, "at least 0")
         self._require("ensemble_threshold", -1 <= self.ensemble_threshold <= 1, "between -1 and 1")

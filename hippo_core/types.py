@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -91,6 +92,10 @@ class Passage:
         """Title and text as they are read and embedded."""
         return f"{self.title}\n{self.text}" if self.title else self.text
 
+    def copy(self) -> Passage:
+        """Give an equal passage that shares no mutable part."""
+        return replace(self, metadata=deepcopy(dict(self.metadata)))
+
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
@@ -103,6 +108,22 @@ class Extraction:
     """Why it is partial or failed."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """How many items of the reply were not usable, by kind."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.entities, str):
+            raise TypeError(f"entities must be a list of str, got {self.entities!r}")
+        object.__setattr__(self, "entities", tuple(self.entities))
+        object.__setattr__(self, "triples", tuple(_triple(t) for t in self.triples))
+        object.__setattr__(self, "status", Status(self.status))
+        for entity in self.entities:
+            if not isinstance(entity, str):
+                raise TypeError(f"an entity must be a str, got {entity!r}")
+
+
+def _triple(fields: Sequence[str]) -> Triple:
+    if isinstance(fields, str) or len(fields) != 3 or not all(isinstance(f, str) for f in fields):
+        raise TypeError(f"a triple must be subject, relation and object, three str, got {fields!r}")
+    return Triple(*fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +238,17 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Walk:
+    """How the PageRank scores were computed."""
+
+    method: str
+    """`power`: power iteration, exact up to the bound."""
+    bound: float
+    """Bound on the L1 error of the mass, which sums to 1."""
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retrieval:
     """The answer to one query: ranked passages, and how they were found."""
 
@@ -229,6 +261,8 @@ class Retrieval:
     """The candidates of linking, best first; `kept` says which of them seeded the walk."""
     phrases: tuple[LinkedPhrase, ...] = ()
     """HippoRAG: the phrases that the query's entities were linked to."""
+    walk: Walk | None = None
+    """None where no walk was made."""
     usage: Usage = field(default_factory=Usage)
 
     def __iter__(self) -> Iterator[ScoredPassage]:
@@ -298,5 +332,3 @@ class Stats:
     synonymy_edges: int
     context_edges: int
     by_status: Mapping[str, int]
-
-

@@ -1,0 +1,56 @@
+PYTHON ?= python3
+TORCH  ?= torch==2.13.0
+
+VENV       := .venv
+VENV_BENCH := .venv-bench
+PY         := $(VENV)/bin/python
+PY_BENCH   := $(VENV_BENCH)/bin/python
+PIP        ?= $(PY) -m pip
+PIP_BENCH  ?= $(PY_BENCH) -m pip
+INSTALL    := install -qq --disable-pip-version-check
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test lint format test-slow bench-quality clean
+
+help: ## Show what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(VENV)/.demo ## Index a few passages and ask: offline, no key
+	$(PY) examples/demo.py
+
+test: lint ## Lint, types and the quick tests
+	$(PY) -m pytest
+
+lint: $(VENV)/.test ## Check lint, format and types
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+
+format: $(VENV)/.test ## Format the code and mend what lint can mend
+	$(PY) -m ruff check --fix --exit-zero --quiet
+	$(PY) -m ruff format
+
+test-slow: $(VENV)/.test ## The tests that take longer
+	$(PY) -m pytest -m "slow and not e2e"
+
+bench-quality: $(VENV_BENCH)/.bench ## Recall on MuSiQue; reads HIPPO_BENCH_DATA
+	$(PY_BENCH) benchmarks/musique_train.py
+
+clean: ## Remove whatever make has made
+	rm -rf $(VENV) $(VENV_BENCH) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PY) $(PY_BENCH):
+	$(PYTHON) -m venv $(@D:/bin=)
+
+# A stamp says that the environment has what pyproject.toml asks for.
+$(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml | $(PY)
+	$(PIP) $(INSTALL) --editable '.[$*]'
+	@touch $@
+
+# torch comes first, so that TORCH can name a build for the CPU.
+$(VENV_BENCH)/.bench: pyproject.toml | $(PY_BENCH)
+	$(PIP_BENCH) $(INSTALL) '$(TORCH)'
+	$(PIP_BENCH) $(INSTALL) --editable '.[bench]'
+	@touch $@

