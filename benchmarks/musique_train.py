@@ -37,6 +37,7 @@ SYSTEMS: dict[str, HippoConfig] = {
     "hipporag2_filtered": HIPPORAG2.but(recognition_memory=True),
     # Not in the reference: the paper's other ablation, and a synonym's cosine added to the count of a related pair.
     "hipporag1_linked_nodes_and_neighbours": HIPPORAG.but(expansion="neighbours"),
+    "hipporag1_synonymy_by_cosine": HIPPORAG.but(synonymy_weight="cosine"),
     "hipporag1_synonymy_added": HIPPORAG.but(synonymy_on_related="add"),
     "hipporag2_unfiltered_synonymy_added": HIPPORAG2.but(synonymy_on_related="add"),
     "hipporag2_filtered_synonymy_added": HIPPORAG2.but(

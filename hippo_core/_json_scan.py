@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple, SupportsIndex
 
 CUT = "\x00cut"
@@ -13,13 +12,14 @@ CUT = "\x00cut"
 
 _MAX_DEPTH = 50
 _MAX_VALUES = 1_000  # JSON values that are looked at in one reply
-_MAX_REPAIR = 200_000  # characters
-_LOOKS = 1_000_000  # at characters while repairing one reply; two to five at each are common
+# json-repair is quadratic on some texts, and worse on a few.
+_MAX_REPAIR = 50_000  # characters of one value
+_LOOKS = 500_000  # at characters of one reply; two to five at each are common
 
 _OPENING = re.compile(r"[\[{]")
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]', re.DOTALL)
-# A quotation mark or another bracket comes first, not [a note] as in prose.
-_LIKE_JSON = re.compile(r"""\{|[\[,]\s*+["'“\[]""")
+# A quotation mark, a key or another bracket comes first, not [a note] as in prose.
+_LIKE_JSON = re.compile(r"""[\[{,]\s*+["'“\[{]|\{[\w\s]++:""")
 _CLOSER = {"[": "]", "{": "}"}
 
 
@@ -36,8 +36,8 @@ class Found(NamedTuple):
     repaired: bool
 
 
-class TooDeepError(ValueError):
-    """Brackets are nested deeper than any reply of use."""
+class TooMuchError(ValueError):
+    """More brackets than in any reply of use."""
 
 
 def json_values(reply: str, *, truncated: bool = False) -> Iterator[Found]:
@@ -51,10 +51,12 @@ def json_values(reply: str, *, truncated: bool = False) -> Iterator[Found]:
         truncated: Whether the token limit cut the reply, so that its last word may be half a word.
 
     Raises:
-        TooDeepError: Brackets nested over 50 deep.
+        TooMuchError: Brackets nested over 50 deep, or over 1,000 values.
     """
     broken: list[str] = []
-    for text in islice(_spans(reply, truncated), _MAX_VALUES):
+    for number, text in enumerate(_spans(reply, truncated), 1):
+        if number > _MAX_VALUES:
+            raise TooMuchError(f"over {_MAX_VALUES:,} JSON values")
         try:
             yield Found(decode(text), repaired=False)
         except ValueError:
@@ -96,7 +98,7 @@ def _span(reply: str, start: int, truncated: bool) -> tuple[str, int]:
         if mark in _CLOSER:
             closers.append(_CLOSER[mark])
             if len(closers) > _MAX_DEPTH:
-                raise TooDeepError(f"brackets nested over {_MAX_DEPTH} deep")
+                raise TooMuchError(f"brackets nested over {_MAX_DEPTH} deep")
         elif mark in closers:
             while closers.pop() != mark:  # closers that the model forgot
                 pass
@@ -105,16 +107,19 @@ def _span(reply: str, start: int, truncated: bool) -> tuple[str, int]:
         elif mark not in ",:":
             continue  # a string, or a closer too many
         last = token.start()
+    text = reply[start:].rstrip("`~ \t\r\n")
+    if text[-1] in "]}" and start + len(text) > last + 1 and not truncated:
+        return text, len(reply)  # not cut: a quotation mark too many has swallowed the end
     ending = _ending(reply[last], reply[last + 1 :], closers[-1], truncated)
     return reply[start:last] + ending + "".join(reversed(closers)), len(reply)
 
 
 def _ending(mark: str, rest: str, closer: str, truncated: bool) -> str:
-    """Give the last mark before the end, and what of the text after it may stand."""
+    """Give the last mark before the end, and after it what may stand, or `CUT`."""
     if mark in "]}":
-        return mark
-    if mark == "," and not rest.strip():
-        return ""
+        if not truncated:
+            return mark
+        mark += ","
     if closer == "}" and mark != ":":
         return f'{mark}{json.dumps(CUT)}:""'
     if not truncated and _is_json(rest):
@@ -158,12 +163,21 @@ def _repair(text: str, meter: _Meter) -> object:
         raise ValueError("too long to repair")
     import json_repair
 
+    metered = _Metered.of(text, meter)
     try:
-        return json_repair.repair_json(
-            _Metered.of(text, meter), return_objects=True, skip_json_loads=True
-        )
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        return json_repair.repair_json(metered, return_objects=True, skip_json_loads=True)
+    except _REPAIR_ERRORS as error:
         raise ValueError("cannot be repaired") from error
+
+
+_REPAIR_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+)
 
 
 class _Meter:
@@ -183,7 +197,7 @@ class _WorkError(RuntimeError):
 
 
 class _Metered(str):
-    """A text that can be looked at only so often: on some, json-repair is quadratic or worse."""
+    """A text that can be looked at only so often."""
 
     meter: _Meter
 

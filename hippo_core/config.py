@@ -12,6 +12,7 @@ Expansion = Literal["ppr", "linked_phrases", "neighbours"]
 TripleRendering = Literal["tuple", "words"]
 RelationCount = Literal["passage", "occurrence"]
 RelatedSynonymy = Literal["replace", "add"]
+SynonymyWeight = Literal["cosine", "one"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class HippoConfig:
     """Whether phrases of similar meaning are joined (ablation: off)."""
     synonymy_threshold: float = 0.8
     """Cosine from which two phrases are joined (both papers: 0.8)."""
+    synonymy_weight: SynonymyWeight = "cosine"
+    """Weight of a synonymy edge in each direction: its `cosine` (HippoRAG 2), or `one`, as a synonym counts in HippoRAG."""
     synonymy_on_related: RelatedSynonymy = "replace"
     """What the cosine does to a pair that a triple joins too: `replace` its count, as the reference does, or `add` to it."""
     synonymy_limit: float = 100.0
@@ -118,7 +121,7 @@ class HippoConfig:
     @classmethod
     def hipporag(cls, **changes: Any) -> Self:
         """Give HippoRAG as published (Gutiérrez et al., NeurIPS 2024)."""
-        return cls(**{"method": "hipporag", "relation_count": "occurrence", **changes})
+        return cls(method="hipporag", **{**_HIPPORAG, **changes})
 
     @classmethod
     def dense(cls, **changes: Any) -> Self:
@@ -130,12 +133,15 @@ class HippoConfig:
         return replace(self, **changes)
 
 
+_HIPPORAG: dict[str, Any] = {"relation_count": "occurrence", "synonymy_weight": "one"}
+
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "method": get_args(Method),
     "expansion": get_args(Expansion),
     "triple_rendering": get_args(TripleRendering),
     "relation_count": get_args(RelationCount),
     "synonymy_on_related": get_args(RelatedSynonymy),
+    "synonymy_weight": get_args(SynonymyWeight),
 }
 
 

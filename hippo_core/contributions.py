@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -61,9 +63,16 @@ def phrases_of(triples: Iterable[KeyedTriple]) -> set[str]:
 def render_triple(triple: KeyedTriple, rendering: TripleRendering) -> str:
     """Give a triple's text for embedding.
 
-    >>> render_triple(KeyedTriple("ada", "wrote", "notes"), "tuple")
-    "('ada', 'wrote', 'notes')"
-    >>> render_triple(KeyedTriple("ada", "wrote", "notes"), "words")
-    'ada wrote notes'
+    As a tuple, without ASCII punctuation inside the fields: the text that the reference code embeds.
+
+    >>> render_triple(KeyedTriple("o'brien", "wrote", "notes"), "tuple")
+    "('o brien', 'wrote', 'notes')"
+    >>> render_triple(KeyedTriple("o'brien", "wrote", "notes"), "words")
+    "o'brien wrote notes"
     """
-    return str(tuple(triple)) if rendering == "tuple" else " ".join(f for f in triple if f)
+    if rendering == "words":
+        return " ".join(field for field in triple if field)
+    return str(tuple(" ".join(_ASCII_PUNCTUATION.sub(" ", field).split()) for field in triple))
+
+
+_ASCII_PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}]")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from hippo_core.errors import InputError
+
 
 def recall_at_k(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
     """Give the share of the gold passages among the first k (HippoRAG, section 3).
@@ -38,7 +40,12 @@ def recall_table(
         gold: Gold passage ids by question.
         recall: The k of recall@k.
         all_recall: The k of all-recall@k.
+
+    Raises:
+        InputError: There are no questions.
     """
+    if not gold:
+        raise InputError("there are no questions to average over")
     table = {}
     for name, measure, cuts in (
         ("recall", recall_at_k, recall),

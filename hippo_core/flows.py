@@ -367,10 +367,14 @@ def _checked_completion(reply: Any) -> Completion:
         raise TypeError(f"ChatModel.complete must return a Completion, got {type(reply).__name__}")
     if not isinstance(reply.text, str):
         raise TypeError(f"a Completion's text must be a str, got {type(reply.text).__name__}")
+    if not isinstance(reply.usage, TokenUsage | None):
+        raise TypeError(f"a Completion's usage must be TokenUsage, got {reply.usage!r}")
     return reply
 
 
 def _checked_rows(reply: Any, texts: int) -> NDArray[np.float32]:
+    if reply is None:
+        raise TypeError("Embedder.embed must return rows of numbers, got None")
     try:
         rows = np.asarray(reply, dtype=np.float32)
     except (TypeError, ValueError) as error:

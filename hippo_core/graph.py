@@ -100,25 +100,32 @@ class KnowledgeGraph:
         """Give the edges among phrases: relation and synonymy edges, by the design's weights.
 
         A relation edge weighs twice its triples. A synonym pair adds or puts in place of each direction's
-        count its cosine, if that direction's phrase is long enough to look for synonyms.
+        count its cosine (or 1), if that direction's phrase is long enough to look for synonyms.
         """
         relation = self.relations(every_occurrence=config.relation_count == "occurrence")
         if not config.synonymy:
             return Edges(relation.left, relation.right, 2 * relation.weight)
-        return _join(
-            relation, self.synonyms, self._long, config.synonymy_on_related, self.n_phrases
-        )
+        synonyms = self.synonyms
+        if config.synonymy_weight == "one":
+            synonyms = synonyms._replace(cosine=np.ones_like(synonyms.cosine))
+        return _join(relation, synonyms, self._long, config.synonymy_on_related, self.n_phrases)
 
     def context_edges(self) -> Edges:
         """Give the edges between passages and their phrases, weight 1; passages follow the phrases."""
         held = self.phrase_passages.tocoo()
-        phrase, passage = held.coords
+        phrase, passage = held.row, held.col  # `coords` came with scipy 1.13
         ones = np.ones(len(phrase), dtype=np.float64)
         return Edges(phrase.astype(np.int64), passage.astype(np.int64) + self.n_phrases, ones)
 
     def transition(self, config: HippoConfig, *, with_passages: bool) -> Transition:
         """Give the walk's matrix over phrases (HippoRAG) or phrases and passages (HippoRAG 2)."""
-        key = (with_passages, config.synonymy, config.synonymy_on_related, config.relation_count)
+        key = (
+            with_passages,
+            config.synonymy,
+            config.synonymy_weight,
+            config.synonymy_on_related,
+            config.relation_count,
+        )
         found = self._transitions.get(key)
         if found is None:
             edges = [self.phrase_edges(config)]

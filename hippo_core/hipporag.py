@@ -54,6 +54,7 @@ class HippoRAG:
         StoreError: The store cannot be used; the subclass says why.
         EmbedderMismatchError: The store was built with another embedder.
 
+    >>> from hippo_core import Extraction, Passage, Triple
     >>> from hippo_core.testing import HashEmbedder
     >>> memory = HippoRAG(None, HashEmbedder())
     >>> wrote = Extraction(triples=(Triple("Ada Lovelace", "wrote", "the first program"),))
@@ -76,7 +77,9 @@ class HippoRAG:
     ) -> None:
         if not isinstance(namespace, str) or not namespace:
             raise InputError(f"namespace must be text that is not empty, got {namespace!r}")
-        _check_ports(chat_model, embedder, openie)
+        canonical_json(namespace, name="namespace")
+        _check_methods(embedder, "embedder", ("embed", "aembed"))
+        _check_ports(chat_model, openie, recognition)
         self.config = config or HippoConfig()
         self.namespace = namespace
         self._models = Models(embedder, chat_model, openie, recognition)
@@ -260,7 +263,8 @@ class HippoRAG:
         """Give the passages of ids, in their order; unknown ids are left out."""
         wanted = _checked_ids(ids)
         with self._store.read() as reader:
-            found = {s.passage.id: s.passage for s in reader.passages(self.namespace, wanted)}
+            storable = [i for i in wanted if _is_unicode(i)]
+            found = {s.passage.id: s.passage for s in reader.passages(self.namespace, storable)}
         return [found[i] for i in wanted if i in found]
 
     def stats(self) -> Stats:
@@ -334,11 +338,16 @@ class HippoRAG:
     def _add_extracted_flow(
         self, items: Iterable[tuple[Passage | str, Extraction]], meter: Meter
     ) -> Flow[IndexReport]:
-        checked = [(_checked(passage), extraction) for passage, extraction in items]
+        checked = [(_checked(passage), _checked_extraction(e)) for passage, e in items]
         given: dict[str, Extraction] = {}
+        of_text: dict[str, Extraction] = {}
         for passage, extraction in checked:
-            if given.setdefault(passage.id, extraction) != extraction:
-                raise InputError(f"id {passage.id!r} comes with two different extractions")
+            given[passage.id] = extraction
+            if of_text.setdefault(passage.full_text, extraction) != extraction:
+                raise InputError(
+                    f"the text of {passage.id!r} comes with two different extractions; "
+                    "passages of one text share theirs"
+                )
         indexing = self._indexing(self._models)
         return (yield from indexing.add([p for p, _ in checked], meter, given=given))
 
@@ -391,6 +400,7 @@ class HippoRAG:
     # -- parts --------------------------------------------------------------------------------
 
     def _for_call(self, chat_model: ChatModel | None) -> Models:
+        _check_ports(chat_model)
         return self._models if chat_model is None else replace(self._models, chat=chat_model)
 
     def _driver(self, models: Models, meter: Meter) -> Driver:
@@ -424,20 +434,30 @@ def _name(model: object) -> str:
     return str(getattr(model, "name", "") or type(model).__qualname__)
 
 
-def _check_ports(chat_model: ChatModel | None, embedder: Embedder, openie: OpenIE | None) -> None:
-    for part, name, needs in (
+def _check_ports(
+    chat_model: ChatModel | None,
+    openie: OpenIE | None = None,
+    recognition: RecognitionMemory | None = None,
+) -> None:
+    for part, name, methods in (
         (chat_model, "chat_model", ("complete", "acomplete")),
-        (embedder, "embedder", ("embed", "aembed")),
         (openie, "openie", ("extract", "query_entities")),
+        (recognition, "recognition", ("choose",)),
     ):
-        if part is None and name != "embedder":
-            continue
-        for method in needs:
-            if not callable(getattr(part, method, None)):
-                raise TypeError(
-                    f"{name} must have a method {method}(), {type(part).__name__} has none; wrap your "
-                    "framework's model with LangChainChatModel, LangChainEmbedder or a class of your own"
-                )
+        if part is not None:
+            _check_methods(part, name, methods)
+    if openie is not None and not isinstance(getattr(openie, "fingerprint", None), str):
+        raise TypeError(f"openie must have a str fingerprint, {type(openie).__name__} has none")
+
+
+
+def _check_methods(part: object, name: str, methods: Sequence[str]) -> None:
+    for method in methods:
+        if not callable(getattr(part, method, None)):
+            raise TypeError(
+                f"{name} must have a method {method}(), {type(part).__name__} has none; wrap your "
+                "framework's model with LangChainChatModel, LangChainEmbedder or a class of your own"
+            )
 
 
 def _many(passages: Iterable[Passage | str]) -> Iterable[Passage | str]:
@@ -471,6 +491,23 @@ def _checked(passage: Passage | str) -> Passage:
     canonical_json(metadata, name="metadata")
     id_ = passage.id or content_id(passage.text, passage.title, passage.source_id, metadata)
     return replace(passage, id=id_, metadata=metadata)
+
+
+def _checked_extraction(extraction: Extraction) -> Extraction:
+    if not isinstance(extraction, Extraction):
+        raise InputError(f"an extraction must be an Extraction, got {type(extraction).__name__}")
+    texts = [*extraction.entities, *(field for t in extraction.triples for field in t)]
+    canonical_json(texts, name="extraction")
+    canonical_json(dict(extraction.dropped), name="dropped")
+    return extraction
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _checked_ids(ids: Collection[str]) -> list[str]:

@@ -190,7 +190,7 @@ class Indexing:
                 writer.save_entities(namespace, key, self._extractor, entities)
         return (yield from read_triples(text, entities))
 
-    def _or_partial(self, extractions: Mapping[str, Extraction]) -> Mapping[str, Extraction]:
+    def _or_partial(self, extractions: Mapping[str, Extraction]) -> dict[str, Extraction]:
         """Where a text could not be read, keep what an earlier, cut reply said."""
         failed = _failed(extractions)
         with self._index.store.read() as reader:

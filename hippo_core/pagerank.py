@@ -111,7 +111,8 @@ def personalized_pagerank(
     scores = seeds
     bound = math.inf
     iterations = 0
-    while bound > tolerance and iterations < _enough_iterations(damping, tolerance):
+    enough = _enough_iterations(damping, tolerance)
+    while bound > tolerance and iterations < enough:
         # Mass of isolated nodes returns to the seeds, as igraph does.
         restart = 1 - damping + damping * scores[dangling].sum()
         following = damping * (walk @ scores) + restart * seeds
@@ -139,5 +140,6 @@ def _enough_iterations(damping: float, tolerance: float) -> int:
     """Count the iterations that suffice in exact arithmetic: a change is at most 2 d^k."""
     if damping == 0:
         return 1
-    wanted = tolerance * (1 - damping) / (2 * damping)
-    return max(0, math.ceil(math.log(wanted) / math.log(damping))) + _SLACK
+    # The least k with 2 d^k d/(1-d) <= tolerance, by logarithms, as the quotient may overflow.
+    wanted = math.log(tolerance) + math.log(1 - damping) - math.log(2) - math.log(damping)
+    return max(0, math.ceil(wanted / math.log(damping))) + _SLACK

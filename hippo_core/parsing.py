@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Generic, NamedTuple, TypeVar
 
-from hippo_core._json_scan import CUT, Found, Number, TooDeepError, decode, json_values
+from hippo_core._json_scan import CUT, Found, Number, TooMuchError, decode, json_values
 from hippo_core.errors import ParseError
 from hippo_core.types import Triple
 
@@ -34,6 +34,7 @@ _PLACEHOLDERS = frozenset(
 _NO_RELATION = _PLACEHOLDERS | {"has no relation to", "no relation to", "no relationship"}
 _ECHOES = frozenset((("subject", "relation", "object"), ("subject", "predicate", "object")))
 
+_FIELDS = {0: "0 fields", 1: "1 field"} | {n: f"{n} fields" for n in range(2, 10)}
 _HARMLESS = frozenset(("blank", "placeholder"))  # says "nothing", and says it well
 
 _THINKING = re.compile(r"<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE)
@@ -110,11 +111,12 @@ def parse_choice(
     Raises:
         ParseError: There is no list of numbers, or it has only such as were not offered.
     """
-    if reply.strip().strip("\"'`.").casefold() in _PLACEHOLDERS:
+    if _without_thinking(reply).strip(" \r\n\"'`.").casefold() in ("none", "null"):
         return Parsed((), {}, repaired=False)
 
     def read(item: object, harvest: _Harvest[int]) -> None:
-        _read_number(item, candidates, harvest)
+        for number in item if isinstance(item, list) else [item]:
+            _read_number(number, candidates, harvest)
 
     return _parse(reply, _Shape(_CHOICE_KEYS, "numbers", _bare_lists, read), truncated)
 
@@ -168,7 +170,7 @@ class _Shape(NamedTuple, Generic[T]):
 
     keys: Sequence[str]
     noun: str
-    bare: Callable[[list[object]], Iterator[list[object]]]
+    bare: Callable[[list[object]], Iterator[Sequence[object]]]
     """Gives the lists that may be meant where no key says so, the likeliest first."""
     read: Callable[[object, _Harvest[T]], None]
 
@@ -178,25 +180,28 @@ def _parse(reply: str, shape: _Shape[T], truncated: bool) -> Parsed[tuple[T, ...
     if not text.strip():
         raise ParseError("it is empty", reply)
     seen: list[Found] = []
+    failed: _Harvest[T] | None = None
     try:
         for found in json_values(text, truncated=truncated):
             keyed = _under_key(found.value, shape.keys)
             if keyed is not None:
-                harvest = _harvest(_listed(keyed[0], shape, reply), shape)
-                return _parsed(harvest, found.repaired, shape, reply)
+                return _parsed(_harvest(keyed, shape), found.repaired, shape, reply)
             seen.append(found)
-    except TooDeepError as error:
+    except TooMuchError as error:
         raise ParseError(f"it has {error}", reply) from error
     for repaired in (False, True):
-        # What is JSON as it stands goes first: a repair makes a list of many a pair of brackets.
+        # What is JSON as it stands goes first: a repair makes a value of much that is none.
         for items in shape.bare([f.value for f in seen if repaired or not f.repaired]):
             harvest = _harvest(items, shape)
             if harvest.usable:
                 return _parsed(harvest, repaired, shape, reply)
+            failed = failed or harvest
+    if failed is not None:
+        return _parsed(failed, False, shape, reply)
     raise ParseError(f"it holds no JSON list of {shape.noun}", reply)
 
 
-def _harvest(items: list[object], shape: _Shape[T]) -> _Harvest[T]:
+def _harvest(items: Sequence[object], shape: _Shape[T]) -> _Harvest[T]:
     harvest: _Harvest[T] = _Harvest()
     for item in items:
         shape.read(item, harvest)
@@ -240,16 +245,17 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _under_key(value: object, keys: Sequence[str], wrappers: int = 2) -> tuple[object] | None:
-    """Give what stands under the first of the keys, in wrappers that hold nothing else."""
+def _under_key(value: object, keys: Sequence[str], wrappers: int = 2) -> list[object] | None:
+    """Give the items under the first of the keys, in wrappers that hold nothing else."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if not isinstance(value, dict):
         return None
     found = _field(value, keys)
-    if found is None and len(value) == 1 and wrappers:
-        return _under_key(next(iter(value.values())), keys, wrappers - 1)
-    return found
+    if found is not None:
+        return _listed(found[0])
+    inner = [part for key, part in value.items() if key != CUT]
+    return _under_key(inner[0], keys, wrappers - 1) if len(inner) == 1 and wrappers else None
 
 
 def _field(record: dict[str, object], names: Sequence[str]) -> tuple[object] | None:
@@ -257,26 +263,31 @@ def _field(record: dict[str, object], names: Sequence[str]) -> tuple[object] | N
     return next(((plain[name],) for name in names if name in plain), None)
 
 
-def _listed(value: object, shape: _Shape[T], reply: str) -> list[object]:
-    """Give the items under a key; one object is one item, or lists by type (people, places)."""
+def _listed(value: object) -> list[object] | None:
+    """Give the items under a key; an object is one item, or lists by type: people, places."""
     if isinstance(value, list):
         return value
-    if value is None or (isinstance(value, str) and _clean(value).casefold() in _PLACEHOLDERS):
-        return []
     if isinstance(value, dict):
         groups = list(value.values())
-        if groups and all(isinstance(group, list) for group in groups):
-            return groups
-        return [value]
-    raise ParseError(f"its {shape.noun} are no list", reply)
+        return groups if groups and all(isinstance(g, list) for g in groups) else [value]
+    return [] if _emptiness(value) in _HARMLESS else None
 
 
-# -- entities --------------------------------------------------------------------------------------
+def _emptiness(item: object) -> str | None:
+    """Say in which way an item says nothing, if it does."""
+    if item == CUT:
+        return "cut off"
+    text = "" if item is None else _text(item)
+    if text == "":
+        return "blank"
+    if text is not None and text.casefold() in _PLACEHOLDERS:
+        return "placeholder"
+    return None
 
 
-def _bare_entities(values: list[object]) -> Iterator[list[object]]:
-    # A list of nothing but numbers is a citation in prose.
+def _bare_entities(values: list[object]) -> Iterator[Sequence[object]]:
     for items in _bare_lists(values):
+        # A list of nothing but numbers is a citation in prose.
         if any(isinstance(item, dict | list) or _is_text(item) for item in items):
             yield items
     records = [v for v in values if isinstance(v, dict) and _field(v, _NAME)]
@@ -287,45 +298,37 @@ def _bare_entities(values: list[object]) -> Iterator[list[object]]:
 
 
 def _read_entity(item: object, harvest: _Harvest[str]) -> None:
-    if isinstance(item, list):
-        for inner in item:
-            _read_entity(inner if not isinstance(inner, list) else False, harvest)
-        return
     for name in _names(item, harvest):
         harvest.add(name)
 
 
 def _names(value: object, harvest: _Harvest[T]) -> list[str]:
     """Give the names in a field, which may be a list or an object with a name; count the rest."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for part in value if isinstance(value, list) else [value]:
         if isinstance(part, dict):
             part = (_field(part, _NAME) or (part,))[0]
-        if part == CUT:
-            harvest.drop("cut off")
-        elif part is None:
-            harvest.drop("blank")
-        elif (text := _text(part)) is None:
+        text = _text(part)
+        if (kind := _emptiness(part)) is not None:
+            harvest.drop(kind)
+        elif text is None:
             harvest.drop("not text")
-        elif not text:
-            harvest.drop("blank")
-        elif text.casefold() in _PLACEHOLDERS:
-            harvest.drop("placeholder")
+        elif text in names:
+            harvest.drop("repeated")
         else:
-            names.append(text)
-    return names
+            names[text] = None
+    return list(names)
 
 
-# -- triples ---------------------------------------------------------------------------------------
-
-
-def _bare_triples(values: list[object]) -> Iterator[list[object]]:
-    lines = [v for v in values if _is_record(v) or _is_flat(v)]
+def _bare_triples(values: list[object]) -> Iterator[Sequence[object]]:
+    lines: list[object] = []
     for value in values:
-        if value and value not in lines:
+        if _is_record(value) or _is_flat(value):
+            lines.append(value)
+        elif value:
             yield value if isinstance(value, list) else [value]
-    # One triple a line; a lone list of three may be anything.
-    if any(_is_record(v) for v in lines) or len(lines) > 1:
+    # One triple a line; a lone list of three strings may be anything.
+    if any(isinstance(line, dict) for line in lines) or len(lines) > 1:
         yield lines
     if [] in values:
         yield []
@@ -343,7 +346,7 @@ def _fields(record: dict[str, object]) -> list[tuple[object] | None]:
     return [_field(record, names) for names in (_SUBJECT, _RELATION, _OBJECT)]
 
 
-def _read_triple(item: object, harvest: _Harvest[Triple], wrappers: int = 1) -> None:
+def _read_triple(item: object, harvest: _Harvest[Triple], wrappers: int = 2) -> None:
     if isinstance(item, list) and wrappers and _is_list_of_triples(item):
         for inner in item:
             _read_triple(inner, harvest, wrappers - 1)
@@ -353,15 +356,11 @@ def _read_triple(item: object, harvest: _Harvest[Triple], wrappers: int = 1) -> 
         if len(item) == 3:
             _add_triples(item, harvest)
         else:
-            harvest.drop(f"{len(item)} fields" if len(item) < 10 else "10 or more fields")
+            harvest.drop(_FIELDS.get(len(item), "many fields"))
     elif isinstance(item, dict):
         _read_record(item, harvest, wrappers)
-    elif item is None or item == "":
-        harvest.drop("blank")
-    elif isinstance(item, str) and _clean(item).casefold() in _PLACEHOLDERS:
-        harvest.drop("placeholder")
     else:
-        harvest.drop("not a triple")
+        harvest.drop(_emptiness(item) or "not a triple")
 
 
 def _is_list_of_triples(item: list[object]) -> bool:
@@ -375,23 +374,23 @@ def _read_record(record: dict[str, object], harvest: _Harvest[Triple], wrappers:
     if len(fields) == 3:
         _add_triples(fields, harvest)
     elif wrappers and isinstance(only, list | dict):
-        _read_triple(only, harvest, wrappers)
+        _read_triple(only, harvest, wrappers - 1)
     else:
         harvest.drop("missing field")
 
 
 def _add_triples(fields: list[object], harvest: _Harvest[Triple]) -> None:
+    # One reason per item: the first field that is of no use.
+    subjects = _names(fields[0], harvest)
+    if not subjects:
+        return
     relation = _text(fields[1]) if _is_text(fields[1]) else None
-    if not relation:
-        harvest.drop("no relation")
+    if not relation or relation.casefold() in _NO_RELATION:
+        harvest.drop("placeholder" if relation else "no relation")
         return
-    if relation.casefold() in _NO_RELATION:
-        harvest.drop("placeholder")
-        return
-    subjects = list(dict.fromkeys(_names(fields[0], harvest)))
-    objects = list(dict.fromkeys(_names(fields[2], harvest))) if subjects else []
+    objects = _names(fields[2], harvest)
     for done, (subject, object_) in enumerate(product(subjects, objects)):
-        if harvest.full and done:
+        if harvest.full:
             harvest.drop("over the limit", len(subjects) * len(objects) - done)
             return
         if (subject.casefold(), relation.casefold(), object_.casefold()) in _ECHOES:
@@ -408,9 +407,6 @@ def _holds_cut(value: object) -> bool:
     return value == CUT
 
 
-# -- choices ---------------------------------------------------------------------------------------
-
-
 def _bare_lists(values: list[object]) -> Iterator[list[object]]:
     return (value for value in values if isinstance(value, list))
 
@@ -418,23 +414,15 @@ def _bare_lists(values: list[object]) -> Iterator[list[object]]:
 def _read_number(item: object, candidates: int, harvest: _Harvest[int]) -> None:
     if isinstance(item, dict):
         item = (_field(item, _NUMBER) or (item,))[0]
-    if item == CUT:
-        harvest.drop("cut off")
-        return
-    text = _text(item)
-    if item is None or text == "":
-        harvest.drop("blank")
-    elif text is not None and text.casefold() in _PLACEHOLDERS:
-        harvest.drop("placeholder")
-    elif text is None or not (chosen := _CHOSEN.fullmatch(text)):
+    chosen = _CHOSEN.fullmatch(_text(item) or "")
+    if (kind := _emptiness(item)) is not None:
+        harvest.drop(kind)
+    elif chosen is None:
         harvest.drop("not a number")
     elif 1 <= int(chosen[1]) <= candidates:
         harvest.add(int(chosen[1]) - 1)
     else:
         harvest.drop("unknown number")
-
-
-# -- text ------------------------------------------------------------------------------------------
 
 
 def _is_text(value: object) -> bool:

@@ -59,6 +59,7 @@ class Store:
             path = self.folder / DATABASE
             if not path.exists():
                 _refuse_foreign_folder(self.folder, create)
+                _refuse_orphaned_log(path)
                 _create_file(path)
             self._engine = _engine(path)
         self._writing_engine = self._engine.execution_options(hippo_write=True)
@@ -153,6 +154,16 @@ def _refuse_foreign_folder(folder: Path, create: bool) -> None:
         )
     if not create:
         raise NotAStoreError(f"{folder} holds no {DATABASE}; pass create=True to begin a new one")
+
+
+def _refuse_orphaned_log(path: Path) -> None:
+    """Refuse a log whose database is gone: a new database would take in its pages."""
+    log = path.with_name(f"{DATABASE}-wal")
+    if log.exists() and not path.exists():  # in this order: who makes both makes the log last
+        raise StoreCorruptError(
+            f"{path} is missing and its log {log.name} is there; restore it from a copy, "
+            "or name another folder"
+        )
 
 
 def _create_file(path: Path) -> None:

@@ -63,17 +63,14 @@ class VectorTable:
     def _reserve(self, count: int, dimension: int) -> None:
         if self._row_of and dimension != self.dimension:
             raise ValueError(f"vectors of {dimension} numbers in a table of {self.dimension}")
+        if dimension != self.dimension:  # and so empty
+            self._matrix, self._free = np.zeros((0, dimension), dtype=np.float32), []
         missing = count - len(self._free)
-        if missing <= 0 and dimension == self.dimension:
+        if missing <= 0:
             return
-        old = self._matrix if dimension == self.dimension else self._matrix[:0]
+        old = self._matrix
         size = max(len(old) + missing, 2 * len(old), 16)
         grown = np.zeros((size, dimension), dtype=np.float32)
-        if len(old):
-            grown[: len(old)] = old
-        self._free = (
-            [*self._free, *range(size - 1, len(old) - 1, -1)]
-            if len(old)
-            else list(range(size - 1, -1, -1))
-        )
+        grown[: len(old)] = old
+        self._free += range(size - 1, len(old) - 1, -1)
         self._matrix = grown

@@ -116,9 +116,9 @@ def as_chat_model(llm: Runnable[Any, Any] | ChatModel | None) -> ChatModel | Non
     Raises:
         TypeError: It is neither a Runnable nor a ChatModel.
     """
-    if llm is None or (isinstance(llm, ChatModel) and not isinstance(llm, type | Runnable)):
+    if llm is None or (not isinstance(llm, type | Runnable) and isinstance(llm, ChatModel)):
         return llm
-    return LangChainChatModel(llm)  # type: ignore[arg-type]  # checked there
+    return LangChainChatModel(llm)  # which checks it
 
 
 def as_embedder(embeddings: Embeddings | Embedder) -> Embedder:
@@ -127,9 +127,9 @@ def as_embedder(embeddings: Embeddings | Embedder) -> Embedder:
     Raises:
         TypeError: It is neither Embeddings nor an Embedder.
     """
-    if isinstance(embeddings, Embedder) and not isinstance(embeddings, type | Embeddings):
+    if not isinstance(embeddings, type | Embeddings) and isinstance(embeddings, Embedder):
         return embeddings
-    return LangChainEmbedder(embeddings)  # type: ignore[arg-type]  # checked there
+    return LangChainEmbedder(embeddings)  # which checks it
 
 
 def model_name(model: object) -> str:

@@ -32,6 +32,10 @@ class HippoRAGDocumentIndex(HippoRAGRetriever, DocumentIndex):
         ... )
 
     Usage:
+        To clean up by source, take `scoped_full`. With `incremental`, and a source whose documents
+        do not fit into one batch, LangChain deletes and adds unchanged documents at every run, and
+        the chat model reads them anew.
+
         >>> from langchain_core.documents import Document
         >>> from langchain_core.indexing import InMemoryRecordManager, index
         >>> records = InMemoryRecordManager(namespace="letters")
@@ -105,6 +109,5 @@ def _upserted(ids: list[str]) -> UpsertResponse:
 
 
 def _deleted(report: DeleteReport) -> DeleteResponse:
-    return DeleteResponse(
-        num_deleted=len(report.deleted), succeeded=report.deleted, failed=[], num_failed=0
-    )
+    deleted = list(report.deleted)
+    return DeleteResponse(num_deleted=len(deleted), succeeded=deleted, failed=[], num_failed=0)

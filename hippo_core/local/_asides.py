@@ -10,13 +10,18 @@ from hippo_core.types import Triple
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 )
-_DATE = rf"(?:\d{{1,2}}\s+{_MONTH}\s+\d{{4}}|{_MONTH}\s+\d{{1,2}},?\s+\d{{4}}|{_MONTH}\s+\d{{4}}|\d{{4}})"
+_DATE = (
+    rf"(?:\d{{1,2}}\s+{_MONTH}\s+\d{{4}}|{_MONTH}\s+\d{{1,2}},?\s+\d{{4}}"
+    rf"|{_MONTH}\s+\d{{4}}|\d{{4}})"
+)
 _PLACE = r"[A-Z][\w.'-]*(?:\s(?:[A-Z][\w.'-]*|of|the|de|la|am|upon|on))*"
 _BORN = re.compile(
     rf"\b(?:born|b\.|née)\s+(?:(?P<name>(?!{_MONTH}){_PLACE}),?\s*(?:;|on)?\s+)?(?:(?:on|in|c\.|circa)\s+)?"
     rf"(?P<date>{_DATE})?(?:,?\s*(?:in|at)\s+(?P<place>{_PLACE}))?"
 )
-_DIED = re.compile(rf"\b(?:died|d\.)\s+(?:(?:on|in)\s+)?(?P<date>{_DATE})?(?:\s+in\s+(?P<place>{_PLACE}))?")
+_DIED = re.compile(
+    rf"\b(?:died|d\.)\s+(?:(?:on|in)\s+)?(?P<date>{_DATE})?(?:\s+in\s+(?P<place>{_PLACE}))?"
+)
 _LIFE = re.compile(
     rf"(?P<born>{_DATE})(?:,?\s+(?:in\s+)?(?P<birthplace>{_PLACE}))?,?\s*[-–—]\s*(?P<died>{_DATE})"
     rf"(?:,?\s+(?:in\s+)?(?P<deathplace>{_PLACE}))?"

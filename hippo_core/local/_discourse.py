@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from hippo_core.local._names import Name, Sort
 
 _MALE = frozenset("he him his himself".split())
 _FEMALE = frozenset("she her hers herself".split())
 _NEUTER = frozenset("it its itself".split())
-_PLURAL = frozenset("they them their theirs themselves".split())
+_PLURAL = frozenset("they their theirs".split())  # "them" is rarely the topic
 _KINDS: tuple[frozenset[str], ...] = tuple(
     frozenset(words.split())
     for words in (
@@ -33,8 +34,8 @@ _KINDS: tuple[frozenset[str], ...] = tuple(
 )
 _FIRM = frozenset(
     "company co corporation corp inc ltd limited group organisation organization records"
-    " entertainment motors industries enterprises holdings plc brothers party society foundation"
-    .split()
+    " entertainment motors industries enterprises holdings plc brothers party society"
+    " foundation".split()
 )
 _LIFE = re.compile(r"\bborn\b|\bdied\b|\d{4}\s*[-–]\s*(?:.*\b)?\d{4}")
 
@@ -61,13 +62,20 @@ class Discourse:
         male = sum(word in _MALE for word in words)
         female = sum(word in _FEMALE for word in words)
         neuter = sum(word in _NEUTER for word in words)
+        parts = self.topic.split()
         sorts = [name.sort for name in names if name.text == self.topic]
+        # "Horace Parlan": the text may only say "Parlan", or only "he" before any other name.
+        by_part = len(parts) > 1 and any(
+            name.text in (parts[0], parts[-1]) and name.sort is not Sort.NUMBER for name in names
+        )
+        looks_personal = 1 < len(parts) < 5 and all(part[0].isupper() for part in parts)
         evidence = (
             2 * (bool(sorts) and sorts[0] is Sort.PERSON)
             - 2 * (bool(sorts) and sorts[0] is Sort.PLACE)
             + 2 * any(_LIFE.search(aside) for aside in asides[:1])
-            + (male + female > neuter)
+            + (male + female > neuter) * (1 + (by_part or (looks_personal and not sorts)))
             - (neuter > male + female)
+            - 3 * (("the", parts[-1].casefold()) in pairwise(words))  # "the lake"
         )
         self._topic_is_person = evidence >= 2
         if self._topic_is_person:
@@ -144,6 +152,8 @@ class Discourse:
         if word in _MALE or word in _FEMALE:
             is_topics = self._topic_is_person and word in self._topic_pronouns
             found = self.topic if is_topics else self._last_person
+            if not self._titled:
+                found = found or self.topic
         elif word in _NEUTER:
             found = self._last_thing if self._topic_is_person else self.topic
             if not self._titled:

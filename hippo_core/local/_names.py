@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
+
+from hippo_core.local._stand_ins import StandIns
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span, Token
@@ -63,20 +65,20 @@ _BODIES = frozenset(
     " bureau office court parliament hall tower palace temple city town port isles islands empire"
     " archdiocese diocese centre center club army knights".split()
 )
+_LISTED = ("PERSON", "GPE", "LOC", "NORP", "ORG")  # sorts of which commas make a list
 _HYPHENS = ("-", "–")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"(?:'s|(?<=s)')$")
-_QUOTED = re.compile(r'"([^"\n]{2,80})"')
 _EDGES = " \"',.;:!?-–—()[]*_/\\"
 
 
 def clean_name(text: str) -> str:
-    """Strip quotes, possessive 's and a leading article; "The Who" keeps it, being too short without.
+    """Strip quotes, possessive 's and a leading article, which a name of one word keeps.
 
     >>> clean_name("the University of Warsaw's"), clean_name("The Who")
     ('University of Warsaw', 'The Who')
     """
-    text = " ".join(text.split()).strip(" \"*_")
+    text = " ".join(text.split()).strip(' "*_')
     text = _POSSESSIVE.sub("", text)
     abbreviated = text.endswith(".") and bool(re.search(r"\b[A-Z][a-z]{0,2}\.$", text))
     text = text.strip(_EDGES) + ("." if abbreviated else "")
@@ -85,21 +87,24 @@ def clean_name(text: str) -> str:
     return text if keeps_article else bare
 
 
-def title_names(title: str) -> list[str]:
-    """List the ways in which a text may write its title, longest first; the first is the node.
+def title_names(title: str, body: str) -> list[str]:
+    """List the ways in which a text may write its title; the first is the node.
 
-    >>> title_names("The Hurt Locker (film)"), title_names("Montebello, New York")
-    (['Hurt Locker'], ['Montebello', 'Montebello, New York'])
+    >>> title_names("The Hurt Locker (film)", "The Hurt Locker is a film.")
+    ['Hurt Locker']
+    >>> title_names("Montebello, New York", "Montebello is a village.")
+    ['Montebello', 'Montebello, New York']
     """
     plain = re.sub(r"\s*\([^()]*\)\s*$", "", title).strip()
     names = [clean_name(plain or title)]
-    head, comma, tail = plain.partition(", ")
-    if comma and re.fullmatch(r"(?:[A-Z][\w.'-]*\s?){1,4}", tail) and " and " not in plain:
+    head, _, tail = plain.partition(", ")
+    is_place = re.fullmatch(r"(?!(?:Jr|Sr|Inc|Ltd|Co)\b)(?:[A-Z][\w.'-]*(?:,? |$))+", tail)
+    if is_place and head in body and plain not in body:
         names.insert(0, clean_name(head))
     return [name for name in names if re.search(r"\w", name)]
 
 
-def merge_names(doc: Doc, titles: Sequence[str]) -> dict[int, Name]:
+def merge_names(doc: Doc, titles: Sequence[str], stand_ins: StandIns) -> dict[int, Name]:
     """Merge each name, and each hyphenated word, into one token of `doc`.
 
     Returns:
@@ -108,11 +113,12 @@ def merge_names(doc: Doc, titles: Sequence[str]) -> dict[int, Name]:
     names: dict[int, Name] = {}
     taken = [False] * len(doc)
     spans: list[Span] = []
-    for span, sort in _candidates(doc, titles):
+    for span, sort in _candidates(doc, titles, stand_ins):
         if span is None or any(taken[span.start : span.end]) or not _in_one_sentence(span):
             continue
         if sort is not None:
-            text = titles[0] if _is_title(span.text, titles) else clean_name(span.text)
+            text = clean_name(stand_ins.restore(span.text))
+            text = titles[0] if _is_title(text, titles) else text
             if not re.search(r"\w", text):
                 continue
             names[span.start_char] = Name(text, sort)
@@ -126,56 +132,49 @@ def merge_names(doc: Doc, titles: Sequence[str]) -> dict[int, Name]:
 
 
 def _is_title(text: str, titles: Sequence[str]) -> bool:
-    return clean_name(text).casefold() in {title.casefold() for title in titles}
+    return text.casefold() in {title.casefold() for title in titles}
 
 
-def _candidates(doc: Doc, titles: Sequence[str]) -> Iterator[tuple[Span | None, Sort | None]]:
+def _candidates(
+    doc: Doc, titles: Sequence[str], stand_ins: StandIns
+) -> Iterator[tuple[Span | None, Sort | None]]:
     """Propose spans, the surest first; a sort of None is a word, not a name."""
     labels = {token.i: token.ent_type_ for token in doc if token.ent_type_}
-    for title in sorted(titles, key=len, reverse=True):
-        flags = re.IGNORECASE if len(title) > 3 else 0
-        for match in re.finditer(rf"(?<!\w){re.escape(title)}(?!\w)", doc.text, flags):
-            span = doc.char_span(*match.span(), alignment_mode="strict")
-            if span is not None and not _goes_on(span):
-                yield span, _SORTS.get(labels.get(span.end - 1, ""), Sort.OTHER)
-    for match in _QUOTED.finditer(doc.text):
-        if match[1][0].isupper() or match[1][0].isdigit():
-            # With its quotes, so that the marks do not stand between a verb and its object.
-            yield doc.char_span(*match.span(), alignment_mode="strict"), Sort.OTHER
-    entities = [(entity, _SORTS.get(entity.label_)) for entity in _joined_people(doc)]
-    for entity, sort in entities:
-        if sort is None or sort is Sort.DATE or (entity.label_ == "NORP" and _modifies(entity)):
-            continue
-        yield _whole_name(entity, labels), sort
-    for entity, sort in entities:
-        if sort is Sort.DATE:
-            yield _date_span(entity), sort
+    for span in _title_spans(doc, titles):
+        yield span, _SORTS.get(labels.get(span.end - 1, ""), Sort.OTHER)
+    yield from _recognised(doc, labels, stand_ins)
+    for token in doc:
+        if stand_ins.has(token.text):
+            yield doc[token.i : token.i + 1], Sort.OTHER
     for span in _capitalised_runs(doc, labels):
         yield span, Sort.OTHER
     for span in _hyphenated(doc):
         yield span, None
 
 
+def _title_spans(doc: Doc, titles: Sequence[str]) -> Iterator[Span]:
+    for title in sorted(titles, key=len, reverse=True):
+        flags = re.IGNORECASE if len(title) > 3 else 0
+        for match in re.finditer(rf"(?<!\w){re.escape(title)}(?!\w)", doc.text, flags):
+            span = doc.char_span(*match.span(), alignment_mode="strict")
+            if span is not None and not _goes_on(span):
+                yield span
+
+
 def _goes_on(span: Span) -> bool:
-    """Whether a longer name only begins or ends with the span: "Warsaw" in "Warsaw University"."""
+    """Whether the span is but an end of a longer name: "Warsaw" in "Warsaw University"."""
     doc = span.doc
     after = doc[span.end] if span.end < len(doc) else None
     before = doc[span.start - 1] if span.start else None
-    follows = (
-        after is not None
-        and after.pos_ == "PROPN"
-        and after.text[0].isupper()
-        and span[-1].dep_ in ("compound", "nmod")
-        and span[-1].head.i >= span.end
-    )
+    is_modifier = span[-1].dep_ in ("compound", "nmod") and span[-1].head.i >= span.end
+    follows = after is not None and _is_capitalised_name(after) and is_modifier
     precedes = (
         before is not None
-        and before.pos_ == "PROPN"
-        and before.text[:1].isupper()
+        and _is_capitalised_name(before)
         and before.dep_ == "compound"
         and before.lower_ not in _ROLES
         and before.head.i >= span.start
-        and not before.is_sent_start
+        and not span[0].is_sent_start
     )
     return follows or precedes
 
@@ -184,46 +183,63 @@ def _modifies(span: Span) -> bool:
     return span.root.dep_ in ("amod", "compound", "nmod", "npadvmod")
 
 
+def _recognised(
+    doc: Doc, labels: Mapping[int, str], stand_ins: StandIns
+) -> Iterator[tuple[Span | None, Sort]]:
+    """Give the entity recogniser's names, then its dates: "2012 Summer Olympics" is a name."""
+    entities = [(entity, _SORTS.get(entity.label_)) for entity in _joined_people(doc)]
+    for entity, sort in entities:
+        is_adjective = entity.label_ == "NORP" and _modifies(entity)
+        if sort is not None and sort is not Sort.DATE and not is_adjective:
+            span = _whole_name(entity, labels)
+            yield span, Sort.OTHER if stand_ins.has(span.text) else sort
+    for entity, sort in entities:
+        if sort is Sort.DATE and not any(stand_ins.has(token.text) for token in entity):
+            yield _date_span(entity), sort
+
+
 def _single(doc: Doc) -> Iterator[Span]:
     """Give the recognised entities, those that are lists item by item."""
     for entity in doc.ents:
         start = entity.start
-        if entity.label_ in ("PERSON", "GPE", "LOC", "NORP", "ORG") and " and " not in entity.text:
-            for token in entity:
-                suffix = doc[token.i + 1].lower_.strip(".") if token.i + 1 < entity.end else ""
-                if token.text in (",", "-", "–") and token.whitespace_ and start < token.i:
-                    if suffix in ("inc", "ltd", "llc", "jr", "sr", "iii"):
-                        continue
-                    yield doc.char_span(
-                        doc[start].idx, token.idx, entity.label_, alignment_mode="contract"
-                    )
-                    start = token.i + 1
+        for token in entity if entity.label_ in _LISTED and " and " not in entity.text else ():
+            is_cut = token.text in (",", "-", "–") and bool(token.whitespace_) and start < token.i
+            after = doc[token.i + 1].lower_.strip(".") if token.i + 1 < entity.end else ""
+            if is_cut and after not in ("inc", "ltd", "llc", "jr", "sr", "iii"):
+                yield _labelled(doc, start, token.i, entity.label_)
+                start = token.i + 1
         if start < entity.end:
-            yield entity if start == entity.start else doc.char_span(
-                doc[start].idx, entity.end_char, entity.label_, alignment_mode="contract"
-            )
+            yield _labelled(doc, start, entity.end, entity.label_)
+
+
+def _labelled(doc: Doc, start: int, end: int, label: str) -> Span:
+    from spacy.tokens import Span
+
+    return Span(doc, start, end, label)
 
 
 def _joined_people(doc: Doc) -> Iterator[Span]:
-    """Give the recognised entities; two people with nothing between them are one."""
+    """Give the recognised entities; a person's name in two pieces is one."""
     waiting: Span | None = None
     for entity in _single(doc):
-        if entity is None:
+        if waiting is not None and _continues(waiting, entity):
+            waiting = _labelled(doc, waiting.start, entity.end, "PERSON")
             continue
         if waiting is not None:
-            if (
-                waiting.label_ == entity.label_ == "PERSON"
-                and waiting.end == entity.start
-                and not entity[0].is_sent_start
-            ):
-                entity = doc.char_span(
-                    waiting.start_char, entity.end_char, label="PERSON", alignment_mode="strict"
-                )
-            else:
-                yield waiting
+            yield waiting
         waiting = entity
     if waiting is not None:
         yield waiting
+
+
+def _continues(person: Span, entity: Span) -> bool:
+    return (
+        person.label_ == "PERSON"
+        and person.end == entity.start
+        and not entity[0].is_sent_start
+        and _is_capitalised_name(entity[0])
+        and (entity.label_ == "PERSON" or entity.start <= person.root.head.i < entity.end)
+    )
 
 
 def _date_span(entity: Span) -> Span | None:
@@ -241,10 +257,14 @@ def _date_span(entity: Span) -> Span | None:
     return entity.doc[start : entity.end]
 
 
-def _whole_name(entity: Span, labels: dict[int, str]) -> Span:
+def _whole_name(entity: Span, labels: Mapping[int, str]) -> Span:
     """Drop articles, roles and 's from a recognised entity, and add the parts it misses."""
     doc, start, end = entity.doc, entity.start, entity.end
-    while end - start > 1 and (doc[end - 1].tag_ == "POS" or doc[end - 1].is_punct):
+    while end - start > 1 and (
+        doc[end - 1].tag_ == "POS"
+        or doc[end - 1].is_punct
+        or doc[end - 1].lower_ in ("of", "the", "and", "for", "in")
+    ):
         if doc[end - 1].text == ".":
             break
         end -= 1
@@ -307,7 +327,7 @@ def _with_hyphens(doc: Doc, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _with_of(doc: Doc, start: int, end: int, labels: dict[int, str]) -> Span:
+def _with_of(doc: Doc, start: int, end: int, labels: Mapping[int, str]) -> Span:
     """Take in "of X" after the name of a body: "University" + "of Copenhagen"."""
     if end + 1 < len(doc) and doc[end].lower_ in ("of", "for") and not doc[end].is_sent_start:
         head, stop = doc[end - 1], end + 1
@@ -316,9 +336,14 @@ def _with_of(doc: Doc, start: int, end: int, labels: dict[int, str]) -> Span:
         first = stop
         while stop < len(doc) and (
             _is_capitalised_name(doc[stop])
-            or (stop > first and doc[stop].lower_ in ("and", "of", "de", "&")
-                and stop + 1 < len(doc) and _is_capitalised_name(doc[stop + 1])
-                and doc[stop + 1].i in labels and doc[stop].i in labels)
+            or (
+                stop > first
+                and doc[stop].lower_ in ("and", "of", "de", "&")
+                and stop + 1 < len(doc)
+                and _is_capitalised_name(doc[stop + 1])
+                and doc[stop + 1].i in labels
+                and doc[stop].i in labels
+            )
         ):
             stop += 1
         if stop > first and head.text[0].isupper() and head.lower_ in _BODIES:
@@ -330,7 +355,7 @@ def _is_capitalised_name(token: Token) -> bool:
     return bool(token.pos_ == "PROPN" and token.text[0].isupper())
 
 
-def _capitalised_runs(doc: Doc, labels: dict[int, str]) -> Iterator[Span]:
+def _capitalised_runs(doc: Doc, labels: Mapping[int, str]) -> Iterator[Span]:
     """Find names that the entity recogniser missed: runs of capitalised proper nouns."""
     position = 0
     while position < len(doc):
@@ -339,12 +364,16 @@ def _capitalised_runs(doc: Doc, labels: dict[int, str]) -> Iterator[Span]:
             position += 1
             continue
         end = position + 1
-        while end < len(doc) and not doc[end].is_sent_start and (
-            (_is_capitalised_name(doc[end]) and doc[end].i not in labels)
-            or (
-                doc[end].lower_ in ("de", "la", "von", "van", "der", "&")
-                and end + 1 < len(doc)
-                and _is_capitalised_name(doc[end + 1])
+        while (
+            end < len(doc)
+            and not doc[end].is_sent_start
+            and (
+                (_is_capitalised_name(doc[end]) and doc[end].i not in labels)
+                or (
+                    doc[end].lower_ in ("de", "la", "von", "van", "der", "&")
+                    and end + 1 < len(doc)
+                    and _is_capitalised_name(doc[end + 1])
+                )
             )
         ):
             end += 1

@@ -1,4 +1,4 @@
-"""A passage as the parser wants it: title apart, typography tidied, remarks in brackets lifted out."""
+"""A passage as a parser wants it: its title apart, its typography tidied, its asides lifted out."""
 
 from __future__ import annotations
 

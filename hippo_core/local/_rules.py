@@ -19,6 +19,7 @@ LONGEST_RELATION = 80
 
 _SUBJECTS = ("nsubj", "nsubjpass")
 _CLAUSES = ("relcl", "acl")
+_NO_CLAUSES = ("aux", "auxpass", "xcomp", "pcomp", "amod", "compound")  # parts of another clause
 _COPULAS = frozenset("be become remain".split())
 _RELATIVES = frozenset("who whom which that".split())
 # "one of the rivers", "a form of therapy": what is meant comes after "of".
@@ -32,6 +33,7 @@ _CLASSES = frozenset(
     " municipality hamlet suburb borough commune month year republic parish township territory"
     " community port island name title".split()
 )
+_CONTRASTS = ("first", "second", "third", "last", "next", "other", "new", "former", "latter")
 _VAGUE = frozenset(
     "thing something anything nothing everything someone anyone everyone people way time lot"
     " other others such rest same example case fact addition order result use there here"
@@ -39,9 +41,12 @@ _VAGUE = frozenset(
 )
 _NOT_IN_ROLE = ("det", "predet", "poss", "cc", "preconj", "punct", "neg")
 _OFFICES = frozenset(
-    "chief ceo head chair captain capital wife husband son daughter father mother brother sister"
-    " coach principal seat dean".split()
+    "chief ceo head chair chairman chairwoman chairperson president director editor founder"
+    " cofounder co owner leader manager captain coach capital seat mayor governor author creator"
+    " designer architect principal dean rector chancellor wife husband son daughter father mother"
+    " brother sister".split()
 )
+_NOT_FIRST = ("CCONJ", "ADV", "PART")
 _PHRASE_PARTS = (
     "amod compound nmod nummod quantmod advmod npadvmod case conj cc punct dep appos".split()
 )
@@ -81,12 +86,8 @@ class TreeReader:
     # Clauses
 
     def _read_clause(self, verb: Token) -> None:
-        if verb.dep_ in ("aux", "auxpass", "xcomp", "pcomp", "amod", "compound"):
+        if verb.dep_ in _NO_CLAUSES or _is_impersonal(verb):
             return
-        if any(c.dep_ in _SUBJECTS and c.lower_ == "it" for c in verb.children):
-            if any(c.dep_ in ("ccomp", "csubj", "advcl") and c.i > verb.i and _find(c, ("mark",))
-                   and _find(c, ("mark",)).lower_ == "that" for c in verb.children):
-                return  # "it is known that ..."
         subject = self._subject(verb)
         if not subject.names:
             return
@@ -119,20 +120,10 @@ class TreeReader:
         return self._subjects[verb.i]
 
     def _find_subject(self, verb: Token) -> _Subject:
-        own = next((child for child in verb.children if child.dep_ in _SUBJECTS), None)
+        own = _find(verb, _SUBJECTS)
         if own is not None:
-            if own.lower_ in _RELATIVES and own.pos_ != "NOUN":
-                if verb.dep_ == "relcl":
-                    return self._antecedent(verb.head)
-                return _Subject(())
-            if verb.dep_ == "relcl" and any(c.lower_ == "whose" for c in own.children):
-                owner = self._antecedent(verb.head)
-                return _Subject(owner.names, self._short(own))
-            subject = self._as_subject(own)
-            if verb.dep_ not in _CLAUSES and not subject.part:
-                self._discourse.subject(subject.names, self._people(own, subject.names))
-            return subject
-        if any(child.dep_ in ("csubj", "csubjpass", "expl") for child in verb.children):
+            return self._own_subject(verb, own)
+        if _find(verb, ("csubj", "csubjpass", "expl")) is not None:
             return _Subject(())
         if verb.dep_ == "conj" and verb.head.pos_ in ("VERB", "AUX"):
             return self._subject(verb.head)
@@ -140,9 +131,17 @@ class TreeReader:
             return self._antecedent(verb.head)
         if verb.dep_ == "advcl" and verb.tag_ in ("VBN", "VBG") and not _has_mark(verb):
             return self._subject(verb.head)
-        if verb.dep_ == "ROOT" and verb.tag_ == "VBN":
-            return _Subject(())
         return _Subject(())
+
+    def _own_subject(self, verb: Token, own: Token) -> _Subject:
+        if own.lower_ in _RELATIVES and own.pos_ != "NOUN":
+            return self._antecedent(verb.head) if verb.dep_ == "relcl" else _Subject(())
+        if verb.dep_ == "relcl" and any(child.lower_ == "whose" for child in own.children):
+            return _Subject(self._antecedent(verb.head).names, self._short(own))
+        subject = self._as_subject(own)
+        if verb.dep_ not in _CLAUSES and not subject.part:
+            self._discourse.subject(subject.names, self._people(own, subject.names))
+        return subject
 
     def _people(self, token: Token, names: Sequence[str]) -> list[bool]:
         sorts = [self._name(noun) for noun in self._coordinated(token)]
@@ -154,7 +153,8 @@ class TreeReader:
         return (people + [False] * len(names))[: len(names)]
 
     def _as_subject(self, token: Token) -> _Subject:
-        names = [name for noun in self._coordinated(token) for name in self._nodes(noun, acts=True)]
+        nouns = self._coordinated(token)
+        names = [name for noun in nouns for name in self._nodes(noun, acts=True)]
         if names:
             return _Subject(tuple(dict.fromkeys(names)))
         if token.pos_ not in ("NOUN", "PROPN"):
@@ -162,14 +162,12 @@ class TreeReader:
         owner = self._owner(token)
         if owner:
             return _Subject(owner, self._short(token))
-        for preposition in _prepositions(token):
-            if preposition.lower_ == "of":
-                for inner in _objects(preposition):
-                    of = self._nodes(inner)
-                    if of and (self._name(inner) or inner.pos_ == "PRON" or _is_definite(inner)):
-                        if token.lemma_ in _TRANSPARENT:
-                            return _Subject(of)
-                        return _Subject(of, self._short(token))
+        for inner in self._of(token):
+            if self._name(inner) or inner.pos_ == "PRON" or _is_definite(inner):
+                of = self._nodes(inner)
+                if of:
+                    is_part = token.lemma_ not in _TRANSPARENT
+                    return _Subject(of, self._short(token) if is_part else "")
         topic = self._discourse.topic
         if topic and token.lemma_ not in _VAGUE and (_is_definite(token) or _is_counted(token)):
             # A titled text speaks of its title: "The first issue appeared in 1960."
@@ -179,68 +177,66 @@ class TreeReader:
 
     def _antecedent(self, noun: Token) -> _Subject:
         """Find what a modifying clause is about: its noun, or what that noun describes."""
-        seen = 0
-        while seen < 4:
-            seen += 1
+        for _ in range(4):
             if self._name(noun) is not None or noun.pos_ == "PRON":
-                return _Subject(self._nodes(noun))
+                break
             governor = noun.head
-            if noun.dep_ == "conj":
-                noun = governor
-            elif noun.dep_ in ("attr", "oprd") and governor.pos_ in ("AUX", "VERB"):
+            if noun.dep_ in ("attr", "oprd") and governor.pos_ in ("AUX", "VERB"):
                 subject = self._subject(governor)
                 if not subject.part:
                     return subject
                 break
-            elif noun.dep_ == "appos" and self._nodes(governor):
+            if noun.dep_ == "appos" and self._nodes(governor):
                 return _Subject(self._nodes(governor))
-            elif (
-                noun.dep_ == "pobj"
-                and governor.lower_ == "of"
-                and governor.head.lemma_ in _TRANSPARENT
-            ):
+            if noun.dep_ == "conj":
+                noun = governor
+            elif _follows_of(noun) and governor.head.lemma_ in _TRANSPARENT:
                 noun = governor.head
             else:
                 break
         names = self._nodes(noun)
-        if names:
-            return _Subject(names)
         phrase = self._phrase(noun)
-        return _Subject((phrase,) if phrase else ())
+        return _Subject(names or ((phrase,) if phrase else ()))
 
     # Arguments
 
     def _arguments(self, verb: Token, words: str, depth: int) -> Iterator[tuple[str, Token]]:
         """Give each argument of a verb with the words that lead to it."""
-        objects = [
-            child
-            for child in verb.children
-            if child.dep_ in ("dobj", "oprd", "attr", "dative")
-            and child.pos_ not in ("ADP", "VERB", "AUX")
-        ]
-        direct = next((child for child in objects if child.dep_ in ("dobj", "attr")), None)
-        if verb.lemma_ not in _COPULAS or depth:
-            for child in objects:
-                if child.lower_ not in _RELATIVES and child.dep_ != "dative":
-                    yield words, child
         long = words
-        if direct is not None and direct.lower_ not in _RELATIVES:
-            long = f"{words} {self._short(direct)}"
         for child in verb.children:
-            if child.dep_ in ("prep", "agent", "dative") and child.pos_ in ("ADP", "SCONJ", "VERB"):
-                base = long if child.dep_ == "prep" and long != words else words
-                yield from self._prepositional(child, base, depth)
-            elif child.dep_ == "npadvmod" and self._has_sort(child, Sort.DATE):
-                yield long, child
-            elif child.dep_ == "advmod" and child.pos_ == "ADV":
-                for preposition in _prepositions(child):
-                    yield from self._prepositional(preposition, f"{long} {child.text}", depth)
-            elif child.dep_ == "acomp":
-                yield from self._adjectival(child, f"{words} {child.text}", depth)
-            elif child.dep_ == "xcomp" and depth < 2 and not _find(child, _SUBJECTS):
-                yield from self._arguments(child, f"{words} {_verb_words(child)}", depth + 1)
-                if child.pos_ in ("NOUN", "PROPN"):
+            is_noun = child.pos_ not in ("ADP", "VERB", "AUX") and child.lower_ not in _RELATIVES
+            if is_noun and child.dep_ in ("dobj", "oprd", "attr"):
+                if verb.lemma_ not in _COPULAS or depth:
                     yield words, child
+                if child.dep_ != "oprd" and long == words:
+                    long = f"{words} {self._short(child)}"
+        for child in verb.children:
+            yield from self._adjunct(child, words, long, depth)
+
+    def _adjunct(
+        self, child: Token, words: str, long: str, depth: int
+    ) -> Iterator[tuple[str, Token]]:
+        """Give what a verb's prepositions, adverbs, adjectives and infinitives lead to.
+
+        Args:
+            child: A dependent of the verb.
+            words: The verb's own words.
+            long: The same with its object.
+            depth: Verbs that govern this one.
+        """
+        if child.dep_ in ("prep", "agent", "dative") and child.pos_ in ("ADP", "SCONJ", "VERB"):
+            yield from self._prepositional(child, long if child.dep_ == "prep" else words, depth)
+        elif child.dep_ == "npadvmod" and self._is_date(child):
+            yield long, child
+        elif child.dep_ == "advmod" and child.pos_ == "ADV":
+            for preposition in _prepositions(child):
+                yield from self._prepositional(preposition, f"{long} {child.text}", depth)
+        elif child.dep_ == "acomp":
+            yield from self._adjectival(child, f"{words} {child.text}", depth)
+        elif child.dep_ == "xcomp" and depth < 2 and _find(child, _SUBJECTS) is None:
+            if child.pos_ in ("NOUN", "PROPN"):
+                yield words, child
+            yield from self._arguments(child, f"{words} {_verb_words(child)}", depth + 1)
 
     def _adjectival(self, adjective: Token, words: str, depth: int) -> Iterator[tuple[str, Token]]:
         for preposition in _prepositions(adjective):
@@ -284,33 +280,34 @@ class TreeReader:
         """Give what an argument comes to: its node, and what is said of it on the way."""
         nodes = self._nodes(noun)
         if nodes:
-            for node in nodes:
-                yield relation, node
+            yield from ((relation, node) for node in nodes)
             if not self._is_date(noun):
                 yield from self._dates(noun, relation)
-            return
-        if noun.pos_ not in ("NOUN", "PROPN", "NUM", "ADJ", "X", "SYM", "VERB"):
-            return
-        if noun.lemma_ in _TRANSPARENT:
-            found = False
-            for inner in self._of(noun):
-                word = "" if noun.lemma_ in ("one", "some", "many") else f" {noun.text} of"
-                if noun.lemma_ in ("one", "some", "many", "most"):
-                    word = f" {noun.text} of"
-                for item in self._values(inner, f"{relation}{word}", depth + 1, is_attribute):
-                    found = True
-                    yield item
-            if found:
-                return
-        short = self._short(noun)
-        phrase = self._phrase(noun) or (noun.text if self._may_stand_bare(noun, is_attribute) else "")
-        for owner in self._owner(noun):
-            yield f"{relation} {short} of", owner
-        tails = list(self._tails(noun, f"{relation} {short}", depth)) if depth < 2 else []
-        if not phrase and not tails:
-            return
+        elif noun.pos_ in ("NOUN", "PROPN", "NUM", "ADJ", "X", "SYM", "VERB"):
+            if noun.lemma_ in _TRANSPARENT and depth < 4:
+                through = f"{relation} {noun.text} of"
+                meant = [
+                    value
+                    for inner in self._of(noun)
+                    for value in self._values(inner, through, depth + 1, is_attribute)
+                ]
+                if meant:
+                    yield from meant
+                    return
+            yield from self._described_values(noun, relation, depth, is_attribute)
+
+    def _described_values(
+        self, noun: Token, relation: str, depth: int, is_attribute: bool
+    ) -> Iterator[tuple[str, str]]:
+        through = f"{relation} {self._short(noun)}"
+        owned = [(f"{through} of", owner) for owner in self._owner(noun)]
+        tails = list(self._tails(noun, through, depth)) if depth < 2 else []
+        phrase = self._phrase(noun)
         if phrase:
             yield relation, phrase
+        elif not (owned or tails) and self._may_stand_bare(noun, is_attribute):
+            yield relation, noun.text
+        yield from owned
         yield from tails
 
     def _tails(self, noun: Token, words: str, depth: int) -> Iterator[tuple[str, str]]:
@@ -343,20 +340,24 @@ class TreeReader:
         for name in self._nodes(token, acts=token.dep_ in _SUBJECTS):
             self._read_role(name, token)
             for apposed in token.children:
-                if apposed.dep_ == "appos" or (
-                    apposed.dep_ == "npadvmod" and self._has_sort(apposed, Sort.PLACE)
-                ):
+                is_place = apposed.dep_ == "npadvmod" and self._has_sort(apposed, Sort.PLACE)
+                if apposed.dep_ == "appos" or is_place:
                     for each in self._coordinated(apposed):
                         self._read_apposition(name, token, each)
-            for preposition in _prepositions(token):
-                for led, inner in self._prepositional(preposition, "is", 1):
-                    for each in self._coordinated(inner):
-                        if not self._is_date(each) and self._name(each) is not None:
-                            for node in self._nodes(each):
-                                self._add(name, led, node)
-            for owner in self._owner(token):
-                if self._role(token) is None:
-                    self._add(name, "is of", owner)
+            self._read_tails(name, token)
+            for owner in self._owner(token) if self._role(token) is None else ():
+                self._add(name, "is of", owner)
+
+    def _read_tails(self, name: str, token: Token) -> None:
+        """Read "the Loghouse Museum in Alki"."""
+        for preposition in _prepositions(token):
+            # "including X" is a preposition too, and says what it says without "is".
+            is_ = "" if preposition.tag_ == "VBG" else "is"
+            for led, inner in self._prepositional(preposition, is_, 1):
+                for each in self._coordinated(inner):
+                    if self._name(each) is not None and not self._is_date(each):
+                        for node in self._nodes(each):
+                            self._add(name, led, node)
 
     def _read_apposition(self, name: str, token: Token, apposed: Token) -> None:
         if self._is_date(apposed):
@@ -459,18 +460,21 @@ class TreeReader:
         if named is not None:
             return self._nodes(named)
         if token.lemma_ in _CLASSES and _is_definite(token) and token.dep_ != "attr":
-            for inner in self._of(token):
-                of = self._name(inner)
-                if of is not None:
-                    return (self._discourse.name(of),)
-        if _is_definite(token) and not self._owner(token) and not list(self._of(token)):
-            modifiers = [c for c in token.lefts if c.dep_ in ("amod", "compound", "nummod")]
-            if not any(self._name(modifier) for modifier in modifiers) and len(modifiers) < 2:
-                if not any(c.lower_ in ("first", "second", "last", "other") for c in modifiers):
-                    described = self._discourse.described(token.lemma_.casefold())
-                    if described:
-                        return (described,)
-        return ()
+            names = [of for of in map(self._name, self._of(token)) if of is not None]
+            if names:
+                return (self._discourse.name(names[0]),)
+        described = self._described(token)
+        return (described,) if described else ()
+
+    def _described(self, noun: Token) -> str | None:
+        """Find what a definite description stands for: "the journal", "the German band"."""
+        if not _is_definite(noun) or self._owner(noun) or list(self._of(noun)):
+            return None
+        modifiers = [c for c in noun.lefts if c.dep_ in ("amod", "compound", "nummod")]
+        is_other = any(self._name(c) or c.lower_ in _CONTRASTS for c in modifiers)
+        if is_other or len(modifiers) > 1:
+            return None
+        return self._discourse.described(noun.lemma_.casefold())
 
     def _coordinated(self, noun: Token) -> list[Token]:
         """Give a noun and the ones joined to it by "and" or commas."""
@@ -525,30 +529,29 @@ class TreeReader:
         return self._phrase(noun) or noun.text
 
     def _phrase(self, noun: Token) -> str:
-        """Give a noun phrase without article, owner and tail; nothing if only a bare noun is left."""
+        """Give a noun phrase without article, owner and tail; nothing if that is a bare noun."""
         if noun.pos_ == "NUM" or noun.tag_ == "CD":
             return noun.text if noun.lower_ not in _TRANSPARENT else ""
         if noun.pos_ not in ("NOUN", "PROPN") or noun.lemma_.casefold() in _VAGUE:
             return ""
         start = noun.i
-        while start > noun.sent.start:
-            left = self._doc[start - 1]
-            inside = left.head.i == noun.i or start <= left.head.i <= noun.i
-            if not inside or left.dep_ not in _PHRASE_PARTS or left.pos_ in ("DET", "PRON", "VERB") and (
-                left.tag_ not in ("VBN", "VBG")
-            ):
-                break
+        while start > noun.sent.start and self._belongs(self._doc[start - 1], start, noun.i):
             start -= 1
-        words = list(self._doc[start : noun.i + 1])
-        while words and (words[0].is_punct or words[0].pos_ in ("CCONJ", "ADV", "PART")):
-            words.pop(0)
-        words = words[-MOST_WORDS:]
-        while len(words) > 1 and (words[0].is_punct or words[0].pos_ == "CCONJ"):
+        words = list(self._doc[start : noun.i + 1])[-MOST_WORDS:]
+        while len(words) > 1 and (words[0].is_punct or words[0].pos_ in _NOT_FIRST):
             words.pop(0)
         text = _joined(words)
         if len(words) < 2 and "-" not in text:
             return ""
         return text if len(text) <= LONGEST_PHRASE else ""
+
+    @staticmethod
+    def _belongs(left: Token, start: int, end: int) -> bool:
+        """Whether the token before a noun phrase is a part of it."""
+        if left.dep_ not in _PHRASE_PARTS or not start <= left.head.i <= end:
+            return False
+        is_participle = left.tag_ in ("VBN", "VBG")
+        return left.pos_ not in ("DET", "PRON", "VERB") or is_participle
 
     def _may_stand_bare(self, noun: Token, is_attribute: bool) -> bool:
         """Judge a lone common noun: "is a physicist" and "studied physics" say something."""
@@ -587,6 +590,20 @@ def _find(token: Token, labels: Sequence[str]) -> Token | None:
     return next((child for child in token.children if child.dep_ in labels), None)
 
 
+def _is_impersonal(verb: Token) -> bool:
+    """Whether "it" stands for a clause: "it is known that ..."."""
+    subject = _find(verb, _SUBJECTS)
+    return (
+        subject is not None
+        and subject.lower_ == "it"
+        and any(
+            child.dep_ in ("ccomp", "csubj", "advcl")
+            and any(mark.dep_ == "mark" and mark.lower_ == "that" for mark in child.lefts)
+            for child in verb.rights
+        )
+    )
+
+
 def _has_mark(verb: Token) -> bool:
     return any(child.dep_ == "mark" for child in verb.children)
 
@@ -598,14 +615,18 @@ def _is_definite(noun: Token) -> bool:
     )
 
 
+def _follows_of(noun: Token) -> bool:
+    return bool(noun.dep_ == "pobj" and noun.head.lower_ == "of")
+
+
 def _is_counted(noun: Token) -> bool:
     return any(child.dep_ == "nummod" for child in noun.lefts)
 
 
 def _is_office(noun: Token) -> bool:
     """Say whether a noun names what someone is to something: "editor", "founder", "wife"."""
-    lemma = noun.lemma_.casefold()
-    return lemma.split("-")[0] in _OFFICES or lemma.endswith(("or", "er", "man", "ident", "ist"))
+    is_national = any(child.ent_type_ == "NORP" for child in noun.lefts)
+    return noun.lemma_.casefold().split("-")[0] in _OFFICES and not is_national
 
 
 def _ends_in_preposition(relation: str) -> bool:

@@ -95,10 +95,11 @@ class MiniLM:
         }
         (states,) = self._session.run(None, inputs)  # (b, t, 384)
         means: NDArray[np.float32] = np.asarray(states, dtype=np.float32).mean(axis=1)
-        return means / np.linalg.norm(means, axis=1, keepdims=True)
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+        return means
 
 
-def _require(module: str, package: str) -> Any:
+def _require(module: str, package: str) -> Any:  # noqa: ANN401 - a module
     try:
         return import_module(module)
     except ImportError as error:

@@ -86,7 +86,7 @@ class SentenceTransformerEmbedder:
         return 0
 
 
-def _load(name: str, device: str | None) -> Any:
+def _load(name: str, device: str | None) -> SentenceTransformer:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
@@ -107,7 +107,9 @@ def _short_name(name: str) -> str:
     return os.path.basename(os.path.normpath(name)) if os.path.isdir(name) else name
 
 
-def _encoder(model: Any, method: str, prompts: tuple[str, ...]) -> Callable[..., Any]:
+def _encoder(
+    model: SentenceTransformer, method: str, prompts: tuple[str, ...]
+) -> Callable[..., Any]:
     """Choose a model's own method, else `encode` with its prompt, else plain `encode`."""
     own = getattr(model, method, None)
     if callable(own):

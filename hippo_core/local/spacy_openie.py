@@ -6,8 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hippo_core.errors import MissingDependencyError
 from hippo_core.local._asides import read_aside
@@ -15,9 +14,11 @@ from hippo_core.local._discourse import Discourse
 from hippo_core.local._names import Name, Sort, clean_name, merge_names, title_names
 from hippo_core.local._passage import Block, blocks, split_title, tidy
 from hippo_core.local._rules import TreeReader
+from hippo_core.local._stand_ins import StandIns
 from hippo_core.types import Extraction, Status, Triple
 
 if TYPE_CHECKING:
+    from spacy.language import Language
     from spacy.tokens import Doc, Token
 
 RULES_VERSION = 1  # raise it whenever the rules read a text differently
@@ -26,7 +27,7 @@ LONGEST_QUERY = 2_000  # characters in which entities are looked for
 
 _QUOTED = re.compile(r'"([^"]{2,80})"')
 _CAPITALISED = re.compile(
-    r"(?<![\w'-])[A-Z][\w'.-]*(?:\s+(?:(?:of|the|de|la|von|van|and|&)\s+)*[A-Z0-9][\w'.-]*)*"
+    r"(?<![\w'-])[A-Z][\w'.-]*(?:\s+(?:(?:of|the|de|la|von|van|&)\s+)*[A-Z0-9][\w'.-]*)*"
 )
 _QUESTION_WORDS = frozenset(
     "who whom whose what which where when why how is are was were do does did can could has have"
@@ -36,14 +37,14 @@ _QUESTION_WORDS = frozenset(
 
 
 class SpacyOpenIE:
-    """An `OpenIE` that reads English passages without a chat model, some fifty a second.
+    r"""An `OpenIE` that reads English passages without a chat model, some forty a second.
 
     It knows subject-verb-object, copulas, passives, prepositions, appositions, possessives,
     coordination, relative and participle clauses, and resolves pronouns and descriptions such as
     "the journal" to the passage's title, which is its first line where that is short.
 
     >>> reader = SpacyOpenIE()  # doctest: +SKIP
-    >>> reader.extract("Radium\\nIt was discovered by Marie Curie.").triples  # doctest: +SKIP
+    >>> reader.extract("Radium\nIt was discovered by Marie Curie.").triples  # doctest: +SKIP
     (Triple(subject='Radium', relation='was discovered by', object='Marie Curie'),)
     """
 
@@ -62,19 +63,18 @@ class SpacyOpenIE:
     def extract(self, text: str) -> Extraction:
         """Read a passage; its first line is its title where it is short and a text follows."""
         title, body = split_title(text)
-        titles = title_names(tidy(title)) if title else []
-        discourse = Discourse(titles)
         body = tidy(body)
-        if titles and title[-1] in "?!":
-            body = body.replace(tidy(title), titles[0])  # its mark ends no sentence
+        titles = title_names(tidy(title), body) if title else []
+        discourse = Discourse(titles)
+        stand_ins = StandIns(body, titles)
         entities: list[str] = titles[:1]
         triples: list[Triple] = []
         if len(titles) > 1:
-            triples.append(Triple(titles[0], "is in", titles[1].partition(", ")[2]))
+            triples += [Triple(titles[0], "is in", place) for place in titles[1].split(", ")[1:]]
         with self._lock, self._nlp.memory_zone():
-            for number, block in enumerate(blocks(body)):
+            for number, block in enumerate(blocks(stand_ins.text)):
                 doc = self._nlp(block.text)
-                names = merge_names(doc, titles)
+                names = merge_names(doc, titles, stand_ins)
                 if number == 0:
                     words = re.findall(r"\w+", body.casefold())
                     discourse.survey(words, list(names.values()), [a.text for a in block.asides])
@@ -86,9 +86,9 @@ class SpacyOpenIE:
                     for _, name in sorted(names.items())
                     if name.sort is not Sort.NUMBER
                 ]
-        found = _distinct(triples)
+        found = _distinct(_restored(triple, stand_ins) for triple in triples)
         return Extraction(
-            entities=tuple(_distinct_texts(entities)),
+            entities=tuple(_distinct_texts(stand_ins.restore(entity) for entity in entities)),
             triples=tuple(found),
             status=Status.OK if found else Status.EMPTY,
         )
@@ -109,19 +109,17 @@ class SpacyOpenIE:
         names = _distinct_texts(clean_name(name) for name in found)
         if names:
             return tuple(names)
-        cleaned = [clean_name(phrase) for phrase in phrases]
-        return tuple(
-            _distinct_texts(phrase for phrase in cleaned if phrase.casefold() not in _QUESTION_WORDS)
-        )
+        cleaned = _distinct_texts(clean_name(phrase) for phrase in phrases)
+        return tuple(phrase for phrase in cleaned if phrase.casefold() not in _QUESTION_WORDS)
 
     def __reduce__(self) -> tuple[Callable[[], SpacyOpenIE], tuple[()]]:
         """Copy by loading again: the lock can be neither copied nor pickled."""
         return partial(SpacyOpenIE), ()
 
 
-def _load_model() -> Any:
+def _load_model() -> Language:
     try:
-        spacy = import_module("spacy")
+        import spacy
     except ImportError as error:
         raise MissingDependencyError("spacy", "local") from error
     for name in MODELS:
@@ -134,7 +132,7 @@ def _introduce(doc: Doc, names: dict[int, Name], discourse: Discourse) -> list[T
     """Read another form of the title's name where the first sentence opens with one."""
     topic = discourse.topic
     sentence = next(iter(doc.sents), None)
-    if topic is None or sentence is None or topic.casefold() in sentence.text.casefold():
+    if topic is None or sentence is None:
         return []
     if sentence.root.lemma_ != "be" and not discourse.is_topic_person():
         return []
@@ -142,7 +140,9 @@ def _introduce(doc: Doc, names: dict[int, Name], discourse: Discourse) -> list[T
         name = names.get(token.idx)
         if token.dep_ in ("nsubj", "nsubjpass") and token.head.dep_ == "ROOT" and name is not None:
             shared = _words(name.text) & _words(topic)
-            if name.text != topic and name.sort is not Sort.DATE and shared:
+            longer = name.sort is Sort.PERSON and _words(topic) <= _words(name.text)
+            absent = topic.casefold() not in sentence.text.casefold()
+            if name.text != topic and name.sort is not Sort.DATE and shared and (longer or absent):
                 discourse.alias(name.text, topic)
                 return [Triple(topic, "is also called", name.text)]
             return []
@@ -197,6 +197,11 @@ def _longest(texts: Iterable[str]) -> list[str]:
         for text in cleaned
         if not any(text != other and f" {text} " in f" {other} " for other in cleaned)
     ]
+
+
+def _restored(triple: Triple, stand_ins: StandIns) -> Triple:
+    subject, relation, object_ = (stand_ins.restore(field) for field in triple)
+    return Triple(clean_name(subject), relation, clean_name(object_))
 
 
 def _distinct_texts(texts: Iterable[str]) -> list[str]:

@@ -67,7 +67,9 @@ class Chat(BaseChatModel):
         )
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
-    async def _agenerate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+    async def _agenerate(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> ChatResult:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         await asyncio.sleep(self.seconds)
@@ -146,7 +148,9 @@ def table() -> dict[str, Extraction]:
 
 @pytest.fixture
 def core_chat(table: dict[str, Extraction]) -> ScriptedChatModel:
-    return TableChatModel(table)
+    """Read the corpus as the table says, nothing in other texts, and keep two linked triples."""
+    otherwise = '{"named_entities": [], "triples": [], "keep": [1, 2]}'
+    return TableChatModel(table, keep=otherwise)
 
 
 @pytest.fixture

@@ -184,6 +184,13 @@ def test_mass_stays_in_the_component_of_its_seed(damping):
         assert not scores[expected == 0].any()
 
 
+@pytest.mark.parametrize("damping", [5e-324, 1e-20, 0.999])
+def test_any_damping_below_one_ends_within_the_tolerance(damping):
+    found = pagerank(3, [(0, 1, 1), (1, 2, 1)], [1, 0, 0], damping=damping, tolerance=1e-9)
+    assert found.bound <= 1e-9
+    assert found.scores.sum() == pytest.approx(1)
+
+
 @pytest.mark.parametrize("damping", DAMPINGS)
 def test_a_graph_without_edges_returns_its_seeds(damping):
     assert pagerank(4, [], [1, 0, 3, 0], damping=damping).scores.tolist() == [0.25, 0, 0.75, 0]

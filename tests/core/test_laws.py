@@ -1,0 +1,783 @@
+"""The laws of the design, over generated histories and on every path."""
+
+import asyncio
+import dataclasses
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from enum import Enum
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hippo_core import (
+    Completion,
+    Extraction,
+    HippoConfig,
+    HippoRAG,
+    IndexingError,
+    Passage,
+    PermanentModelError,
+    Progress,
+    RetrievalPath,
+    Status,
+    TokenUsage,
+    Triple,
+)
+from hippo_core.embedding import PROBE
+from hippo_core.flows import Driver, Limiter, Meter
+from hippo_core.retrieval import _Search
+from hippo_core.seeding import passage_seeds
+from hippo_core.tables import extractions, passages, vectors
+from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
+
+# -- histories -------------------------------------------------------------------------------------
+# Few words, so that passages share texts, triples and phrases, and phrases are synonyms.
+
+IDS = ["a", "b", "c", "d", "e"]
+TEXTS = ["Ada wrote notes.", "Notes by Ada.", "Rome fell.", "Nothing to see."]
+PHRASES = ["Ada", "ada lovelace", "Lovelace", "notes of Ada", "Rome", "C", "ab", "ab notes", "!!!"]
+QUERIES = {"Who wrote the notes?": ["Notes of Ada", "Rome"], "Ada Lovelace": ["ada"]}
+
+def examples(n):
+    """So many in the ordinary run, and as many as the profile says when searching further."""
+    wanted = settings.default.max_examples
+    return settings(max_examples=wanted if wanted > 100 else n)
+
+
+triples = st.tuples(
+    st.sampled_from(PHRASES), st.sampled_from(["wrote", "is", ""]), st.sampled_from(PHRASES)
+)
+readings = st.builds(
+    Extraction,
+    triples=st.lists(triples, max_size=4),
+    status=st.sampled_from([Status.OK, Status.OK, Status.PARTIAL]),
+)
+written = st.builds(
+    Passage,
+    text=st.sampled_from(TEXTS),
+    id=st.sampled_from(IDS),
+    title=st.sampled_from(["", "", "Ada"]),
+    metadata=st.sampled_from([{}, {"page": 1}]),
+)
+adds = st.tuples(
+    st.just("add"),
+    st.lists(written, min_size=1, max_size=3, unique_by=lambda p: p.id),
+    st.lists(readings, min_size=3, max_size=3),
+)
+deletes = st.tuples(
+    st.just("delete"), st.lists(st.sampled_from(IDS), min_size=1, max_size=3, unique=True)
+)
+looks = st.tuples(st.just("look"))
+histories = st.lists(st.one_of(adds, adds, deletes, looks), min_size=2, max_size=8)
+
+
+class Model:
+    """What a history should leave: passages by id, readings by text."""
+
+    def __init__(self):
+        self.passages = {}
+        self.readings = {}
+
+    def add(self, batch, spare):
+        """Give each passage a reading, one per text, and take them in."""
+        of_text = {}
+        for passage, reading in zip(batch, spare, strict=False):
+            of_text.setdefault(passage.full_text, reading)
+        self.passages |= {p.id: p for p in batch}
+        self.readings |= of_text
+        return [(p, of_text[p.full_text]) for p in batch]
+
+    def items(self):
+        return [(p, self.readings[p.full_text]) for p in self.passages.values()]
+
+
+def play(history, memory):
+    model = Model()
+    for step, *parts in history:
+        if step == "add":
+            memory.add_extracted(model.add(*parts))
+        elif step == "delete":
+            (ids,) = parts
+            report = memory.delete(ids)
+            assert report.deleted == tuple(i for i in ids if i in model.passages)
+            assert report.not_found == tuple(i for i in ids if i not in model.passages)
+            for id_ in ids:
+                model.passages.pop(id_, None)
+        else:
+            memory.retrieve("notes")
+    return model
+
+
+def opened(config=None, **settings):
+    return HippoRAG(
+        None, HashEmbedder(16), config=config, openie=TableOpenIE(queries=QUERIES), **settings
+    )
+
+
+def fresh(model, config, order=None):
+    memory = opened(config)
+    items = model.items()
+    if items:
+        memory.add_extracted([items[i] for i in order] if order else items)
+    return memory
+
+
+def dense_of(matrix):
+    return matrix.toarray().tolist()
+
+
+def arrays(memory):
+    """Everything that is derived, as plain values."""
+    snapshot, config = memory._index.snapshot(), memory.config
+    graph = snapshot.graph
+    return {
+        "ids": [c.passage.id for c in snapshot.contributions],
+        "contributions": snapshot.contributions,
+        "phrases": graph.phrases,
+        "triples": graph.triples,
+        "triple_phrases": graph.triple_phrases.tolist(),
+        "triple_passages": dense_of(graph.triple_passages),
+        "phrase_passages": dense_of(graph.phrase_passages),
+        "passage_counts": graph.passage_counts.tolist(),
+        "synonyms": [part.tolist() for part in graph.synonyms],
+        "edges": [part.tolist() for part in graph.phrase_edges(config)],
+        "walks": [
+            dense_of(graph.transition(config, with_passages=both).walk) for both in (True, False)
+        ],
+        "passage_vectors": snapshot.passage_vectors.tolist(),
+        "phrase_vectors": snapshot.phrase_vectors.tolist(),
+        "triple_vectors": snapshot.triple_vectors.tolist(),
+        "stats": memory.stats(),
+        # what is kept beside the snapshot
+        "uses": [
+            memory._index._triple_uses, memory._index._phrase_uses, memory._index._text_uses
+        ],
+        "rows": {kind: sorted(table) for kind, table in memory._index._vectors.items()},
+        "pairs": sorted(memory._index._synonyms),
+        "number of pairs": len(memory._index._synonyms),
+    }
+
+
+def stored(memory):
+    """All rows that are kept of passages, as plain values."""
+    with memory._store.read() as reader:
+        return {
+            table.name: sorted(map(tuple, reader._connection.execute(sa.select(table))))
+            for table in (passages, extractions, vectors)
+        }
+
+
+METHODS = [
+    HippoConfig.hipporag2, HippoConfig.hipporag, HippoConfig.dense,
+    lambda **shape: HippoConfig.hipporag(dense_ensemble=True, **shape),
+]  # fmt: skip
+
+
+def rankings(memory):
+    """Each method's whole ranking for each query: (id, score) pairs."""
+    shape = {
+        "synonymy_threshold": memory.config.synonymy_threshold,
+        "triple_rendering": memory.config.triple_rendering,
+    }
+    for method, query in itertools.product(METHODS, QUERIES):
+        found = memory.retrieve(query, k=100, config=method(**shape))
+        yield found.path, [(hit.passage.id, hit.score) for hit in found]
+
+
+def assert_same_answers(one, other):
+    for (path, hits), (other_path, other_hits) in zip(rankings(one), rankings(other), strict=True):
+        assert path == other_path
+        assert [id_ for id_, _ in hits] == [id_ for id_, _ in other_hits]
+        assert [score for _, score in hits] == pytest.approx(
+            [score for _, score in other_hits], abs=1e-9, rel=1e-9
+        )
+
+
+configs = st.sampled_from(
+    [
+        HippoConfig(synonymy_threshold=0.5),
+        HippoConfig(synonymy_threshold=0.5, triple_rendering="words"),
+        HippoConfig(synonymy_threshold=0.7, relation_count="occurrence"),
+        HippoConfig(),
+    ]
+)
+
+
+# -- 1: order and batching do not matter -----------------------------------------------------------
+
+
+@given(history=histories, config=configs, data=st.data())
+@examples(60)
+def test_any_history_ends_as_a_fresh_index_of_the_same_passages(history, config, data):
+    with opened(config) as memory:
+        model = play(history, memory)
+        order = data.draw(st.permutations(range(len(model.passages))))
+        with fresh(model, config, order) as other:
+            assert arrays(memory) == arrays(other)
+            assert stored(memory) == stored(other)
+            assert_same_answers(memory, other)
+
+
+@given(
+    batch=st.lists(written, min_size=2, max_size=5, unique_by=lambda p: p.id),
+    spare=st.lists(readings, min_size=5, max_size=5),
+)
+@examples(15)
+def test_one_batch_is_as_many_single_adds(batch, spare):
+    with opened() as together, opened() as one_by_one:
+        items = Model().add(batch, spare)
+        together.add_extracted(items)
+        for item in items:
+            one_by_one.add_extracted([item])
+            list(rankings(one_by_one))  # derives each state between
+        assert arrays(together) == arrays(one_by_one)
+        assert_same_answers(together, one_by_one)
+
+
+@given(history=histories, config=configs)
+@examples(12)
+def test_a_history_over_two_handles_and_reopening_ends_the_same(
+    history, config, tmp_path_factory
+):
+    folder = tmp_path_factory.mktemp("memory") / "store"
+    one, two = opened(config, store=folder), opened(config, store=folder)
+    model = Model()
+    for turn, step in enumerate(history):
+        writer, watcher = (one, two) if turn % 2 else (two, one)
+        kind, *parts = step
+        if kind == "add":
+            writer.add_extracted(model.add(*parts))
+        elif kind == "delete":
+            writer.delete(parts[0])
+            for id_ in parts[0]:
+                model.passages.pop(id_, None)
+        else:
+            watcher.close()
+            again = opened(config, store=folder)
+            one, two = (one, again) if watcher is two else (again, two)
+            continue
+        assert {p.id for p in watcher} == set(model.passages)
+    with one, two, fresh(model, config) as other:
+        assert arrays(one) == arrays(two) == arrays(other)
+        assert stored(one) == stored(other)
+        assert_same_answers(one, other)
+        assert_same_answers(two, other)
+
+
+@given(
+    config=configs,
+    passages_=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4, unique=True),
+    cut=st.sets(st.sampled_from(TEXTS)),
+    read=st.dictionaries(st.sampled_from(TEXTS), readings, min_size=4, max_size=4),
+    down=st.sets(st.sampled_from(TEXTS)),
+)
+@examples(20)
+def test_unfinished_readings_and_their_retries_end_as_a_fresh_index(
+    config, passages_, cut, read, down, corpora
+):
+    """Cut replies, failures and an embedder that is down: once all is read, nothing shows of them."""
+    whole = {text: [t for t in e.triples if t.relation] for text, e in read.items()}
+    chat = corpora.Reader(whole)
+    chat.first = {
+        ("triples", text): [PermanentModelError("down")] for text in down if text in whole
+    } | {("entities", text): ["no JSON", "nor here"] for text in cut - down}
+    batch = [Passage(text, id=str(n)) for n, text in enumerate(passages_)]
+    embedder = Faulty(HashEmbedder(16), fail_at=3)
+    memory = HippoRAG(chat, embedder, config=config)
+    with memory, HippoRAG(corpora.Reader(whole), HashEmbedder(16), config=config) as other:
+        for _ in range(3):
+            try:
+                memory.add(batch, on_error="skip")
+            except PermanentModelError:
+                memory.add(batch[:1], on_error="skip")
+        report = memory.add(batch)
+        assert not report.failed
+        other.add(batch)
+        assert arrays(memory) == arrays(other)
+
+
+class Faulty:
+    """An embedder whose n-th call fails."""
+
+    one_query_encoding = True
+
+    def __init__(self, inner, fail_at):
+        self.inner, self.name, self.left = inner, inner.name, fail_at
+
+    def embed(self, texts, kind):
+        self.left -= 1
+        if self.left == 0:
+            raise PermanentModelError("the embedder is down")
+        return self.inner.embed(texts, kind)
+
+    async def aembed(self, texts, kind):
+        return self.embed(texts, kind)
+
+
+# -- 2: delete undoes add --------------------------------------------------------------------------
+
+
+@given(
+    stays=st.lists(written, max_size=3, unique_by=lambda p: p.id),
+    goes=st.lists(written, min_size=1, max_size=3, unique_by=lambda p: p.id),
+    spare=st.lists(readings, min_size=6, max_size=6),
+    config=configs,
+)
+@examples(30)
+def test_delete_undoes_add(stays, goes, spare, config):
+    goes = [dataclasses.replace(p, id=f"gone {p.id}") for p in goes]
+    model = Model()
+    items = model.add(stays + goes, spare)
+    with opened(config) as memory, opened(config) as never:
+        if stays:
+            never.add_extracted(items[: len(stays)])
+        before = arrays(never), stored(never), list(rankings(never))
+        never.add_extracted(items[len(stays) :])
+        never.delete([p.id for p in goes])
+        assert (arrays(never), stored(never), list(rankings(never))) == before
+        memory.add_extracted(items)
+        memory.delete([p.id for p in goes])
+        assert arrays(memory) == arrays(never)
+        assert stored(memory) == stored(never)
+
+
+MARKS = [b"Zyxtext", b"Zyxtitle", b"Zyxkey", b"Zyxvalue", b"Zyxsource", b"Zyxsubject", b"zyxsubject",
+         b"Zyxrelation", b"zyxrelation", b"Zyxobject", b"zyxobject", b"Zyxentity"]  # fmt: skip
+MARKED = Passage(
+    "Zyxtext " * 2000,  # over several database pages
+    id="m",
+    title="Zyxtitle",
+    source_id="Zyxsource",
+    metadata={"Zyxkey": "Zyxvalue"},
+)
+MARKED_READING = Extraction(
+    ["Zyxentity"],
+    [("Zyxsubject", "Zyxrelation", "Zyxobject"), ("Ada", "met", "Zyxobject")],
+    dropped={"Zyxkind": 1},
+)
+
+
+def traces(folder):
+    """Which marks some file of the folder holds."""
+    held = b"".join(p.read_bytes() for p in folder.rglob("*") if p.is_file())
+    return {mark for mark in MARKS if mark in held}
+
+
+def crowd(n):
+    return [
+        (Passage(f"Ada wrote note {i}.", id=f"p{i}"), Extraction((), [("Ada", "wrote", f"note {i}")]))
+        for i in range(n)
+    ]
+
+
+def test_a_deleted_passage_leaves_no_trace_on_disk(tmp_path):
+    with opened(store=tmp_path / "m") as memory:
+        memory.add_extracted(crowd(30))
+        memory.add_extracted([(MARKED, MARKED_READING)])
+        assert traces(tmp_path) == set(MARKS) - {b"zyxsubject", b"zyxrelation", b"zyxobject"}
+        memory.retrieve("Zyxtext")
+        memory.delete(["m"])
+        assert not traces(tmp_path)
+        memory.add_extracted(crowd(40)[30:])
+        assert not traces(tmp_path)
+    assert not traces(tmp_path)
+
+
+def test_an_updated_passage_leaves_no_trace_of_what_it_was(tmp_path):
+    with opened(store=tmp_path / "m") as memory:
+        memory.add_extracted([*crowd(30), (MARKED, MARKED_READING)])
+        memory.add_extracted([(Passage("Ada is back.", id="m"), Extraction())])
+        assert not traces(tmp_path)
+    assert not traces(tmp_path)
+
+
+def test_a_partial_reading_that_was_completed_leaves_no_trace(tmp_path, corpora):
+    cut = '{"triples": [["Zyxsubject", "Zyxrelation", "Zyxobject"], ["Ada", "wr'
+    chat = corpora.Reader({"T": [("Ada", "wrote", "notes")]})
+    chat.first = {("triples", "T"): [_completion(cut, finish_reason="length")]}
+    with HippoRAG(chat, HashEmbedder(), store=tmp_path / "m") as memory:
+        assert memory.add([Passage("T", id="t")]).partial
+        assert b"Zyxsubject" in traces(tmp_path)
+        assert not memory.add([Passage("T", id="t")]).partial
+        assert not traces(tmp_path)
+
+
+def test_a_deleted_failed_passage_leaves_no_trace(tmp_path, corpora):
+    text = MARKED.full_text
+    chat = corpora.Reader({text: [("Zyxsubject", "Zyxrelation", "Zyxobject")]})
+    chat.first = {("triples", text): [PermanentModelError("Zyxvalue")]}
+    with HippoRAG(chat, HashEmbedder(), store=tmp_path / "m") as memory:
+        memory.add([MARKED], on_error="skip")
+        assert {b"Zyxsubject", b"Zyxvalue"} <= traces(tmp_path)  # the entities are kept
+        memory.delete(["m"])
+        assert not traces(tmp_path)
+
+
+def test_deleting_keeps_what_others_share(open_memory):
+    memory = open_memory()
+    shared = Extraction(triples=[("Ada", "wrote", "notes")])
+    memory.add_extracted([(Passage("T", id="1"), shared), (Passage("T", id="2"), shared)])
+    memory.add_extracted([(Passage("U", id="3"), Extraction(triples=[("Ada", "met", "Bob")]))])
+    memory.delete(["1"])
+    assert memory.stats().triples == 2
+    memory.delete(["2"])
+    assert memory._index.snapshot().graph.phrases == ("ada", "bob")
+
+
+def _completion(text, **more):
+    return Completion(text, TokenUsage(1, 1), **more)
+
+
+# -- 4: round trip ---------------------------------------------------------------------------------
+
+CHILD = """
+import json, sys
+from hippo_core import HippoConfig, HippoRAG
+from hippo_core.testing import HashEmbedder, TableOpenIE
+
+folder, queries = sys.argv[1], json.loads(sys.argv[2])
+openie, embedder, found = TableOpenIE(queries=queries), HashEmbedder(), []
+for method in ("hipporag2", "hipporag", "dense"):
+    with HippoRAG(None, embedder, store=folder, openie=openie, create=False) as memory:
+        config = HippoConfig(method=method)
+        for query in queries:
+            hits = memory.retrieve(query, k=100, config=config)
+            found.append([hits.path.value, [[h.passage.id, h.score] for h in hits]])
+print(json.dumps([found, openie.calls, embedder.calls]))
+"""
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "open"])
+def test_another_process_ranks_the_same_and_asks_no_model_again(tmp_path, corpora, closed):
+    queries = corpora.queries
+    memory = HippoRAG(None, HashEmbedder(), store=tmp_path, openie=TableOpenIE(queries=queries))
+    memory.add_extracted(corpora.bridge_items())
+    here = [
+        [found.path.value, [[h.passage.id, h.score] for h in found]]
+        for method in ("hipporag2", "hipporag", "dense")
+        for query in queries
+        for found in [memory.retrieve(query, k=100, config=HippoConfig(method=method))]
+    ]
+    if closed:
+        memory.close()
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(tmp_path), json.dumps(queries)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    memory.close()
+    assert done.returncode == 0, done.stderr
+    there, read, embedded = json.loads(done.stdout)
+    assert there == here
+    assert read == []
+    entities = [e for names in queries.values() for e in names]
+    assert {text for _, texts in embedded for text in texts} <= {PROBE, *queries, *entities}
+
+
+# -- 6: sync = async = batch -----------------------------------------------------------------------
+
+
+def without_usage(retrieval):
+    return dataclasses.replace(retrieval, usage=type(retrieval.usage)())
+
+
+@pytest.mark.parametrize("path", RetrievalPath)
+def test_sync_async_and_batch_are_the_same(path, memory_on, corpora):
+    memory, query = memory_on(path), corpora.one_query
+    alone = memory.retrieve(query, k=3)
+    assert alone.path == path
+
+    async def on_a_loop():
+        return await memory.aretrieve(query, k=3), await memory.aretrieve_many([query] * 2, k=3)
+
+    one, many = asyncio.run(on_a_loop())
+    for other in (one, *many, *memory.retrieve_many([query] * 3, k=3)):
+        assert without_usage(other) == without_usage(alone)
+        assert other.usage.chat_calls == alone.usage.chat_calls
+
+
+@pytest.mark.parametrize("config", [HippoConfig(), HippoConfig.hipporag(), HippoConfig.dense()])
+def test_adding_on_a_loop_is_as_adding_in_threads(config, corpora):
+    table = {p.full_text: e.triples for p, e in corpora.bridge_items()}
+    batch = [p for p, _ in corpora.bridge_items()]
+    queries = TableOpenIE(queries=corpora.queries)
+
+    def filled(add):
+        memory = HippoRAG(corpora.Reader(table), HashEmbedder(), config=config)
+        return memory, add(memory)
+
+    one, report = filled(lambda memory: memory.add(batch))
+    two, areport = filled(lambda memory: asyncio.run(memory.aadd(batch)))
+    with one, two:
+        assert _no_seconds(report) == _no_seconds(areport)
+        assert arrays(one) == arrays(two)
+        for memory in (one, two):
+            memory._models = dataclasses.replace(memory._models, chat=None, openie=queries)
+        assert_same_answers(one, two)
+
+
+def _no_seconds(report):
+    values = dataclasses.asdict(report)
+    for stage in values["usage"]["stages"].values():
+        del stage["seconds"]
+    return values
+
+
+# -- 7: a failure is never stored as an empty success ----------------------------------------------
+
+FAILURES = {
+    "call": [PermanentModelError("401")],
+    "unreadable": ["no", "JSON"],
+    "empty": ["", "\n"],
+    "of another kind": ['{"triples": "none of your business"}'] * 2,
+}
+
+
+@given(
+    failing=st.dictionaries(
+        st.sampled_from(TEXTS),
+        st.tuples(st.sampled_from(["entities", "triples"]), st.sampled_from(sorted(FAILURES))),
+        min_size=1,
+    ),
+    on_error=st.sampled_from(["raise", "skip"]),
+    reopen=st.booleans(),
+)
+@examples(20)
+def test_what_failed_is_reported_and_asked_again_and_nothing_else(
+    failing, on_error, reopen, corpora, tmp_path_factory
+):
+    table = {text: [("Ada", "wrote", f"note {n}")] for n, text in enumerate(TEXTS)}
+    first = {(stage, text): FAILURES[kind] for text, (stage, kind) in failing.items()}
+    chat = corpora.Reader(table, first)
+    batch = [Passage(text, id=text) for text in TEXTS]
+    folder = tmp_path_factory.mktemp("memory") / "m"
+    memory = HippoRAG(chat, HashEmbedder(16), store=folder)
+    if on_error == "raise":
+        with pytest.raises(IndexingError) as caught:
+            memory.add(batch)
+        assert caught.value.failed.keys() == failing.keys()
+        assert len(memory) == 0
+    else:
+        report = memory.add(batch, on_error="skip")
+        assert report.failed.keys() == failing.keys()
+        assert all(report.failed.values())
+        assert set(report.added) == set(TEXTS) - failing.keys()
+        assert {h.passage.id for h in memory.retrieve("Ada", k=9) if h.status == "failed"} == (
+            failing.keys()
+        )
+    if reopen:
+        memory.close()
+        memory = HippoRAG(chat, HashEmbedder(16), store=folder)
+    chat.asked.clear()
+    report = memory.add(batch)
+    with memory, HippoRAG(corpora.Reader(table), HashEmbedder(16)) as other:
+        assert not report.failed
+        assert {text for _, text in chat.asked} == failing.keys()
+        again = Counter((stage, text) for text, (stage, _) in failing.items())
+        again += Counter(("triples", t) for t, (stage, _) in failing.items() if stage == "entities")
+        assert Counter(chat.asked) == again  # what was read of a text is not asked again
+        assert memory.add(batch).unchanged == tuple(TEXTS)
+        other.add(batch)
+        assert arrays(memory) == arrays(other)
+
+
+# -- 8: mass sums to 1 -----------------------------------------------------------------------------
+
+
+def walked(memory, query):
+    """The ranking of all passages, with the mass on the phrases."""
+    snapshot, models = memory._index.snapshot(), memory._models
+    search = _Search(query, snapshot, memory._embedding, models, memory.config)
+    return Driver(models, Limiter(1), Meter()).run(search.hipporag2())
+
+
+@given(history=histories, config=configs, damping=st.sampled_from([0.0, 0.5, 0.99]))
+@examples(20)
+def test_the_walks_mass_is_whole(history, config, damping):
+    with opened(config.but(damping=damping)) as memory:
+        if not play(history, memory).passages:
+            return
+        ranking = walked(memory, "Who wrote the notes?")
+        if ranking.path.used_graph:
+            assert ranking.mass.min(initial=0) >= 0
+            assert ranking.scores.min() >= 0
+            assert ranking.mass.sum() + ranking.scores.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_isolated_passages_keep_their_share_of_the_mass(open_memory):
+    memory = open_memory()
+    told = Extraction(triples=[("Ada", "wrote", "notes")])
+    memory.add_extracted([(Passage("Ada wrote notes.", id="told"), told)])
+    memory.add_extracted([(Passage(f"Ada {i}.", id=f"bare {i}"), Extraction()) for i in range(3)])
+    ranking = walked(memory, "Ada wrote notes")
+    assert ranking.mass.sum() + ranking.scores.sum() == pytest.approx(1, abs=1e-12)
+    seeds = passage_seeds(cosines_of(memory, "Ada wrote notes"), 0.05)
+    bare = ranking.scores[:3]  # by id, "bare" stands before "told"
+    assert bare / bare.max() == pytest.approx(seeds[:3] / seeds[:3].max())
+    assert 0 < bare.sum() < 0.1
+
+
+def cosines_of(memory, query):
+    (row,) = HashEmbedder().embed([query], "query_to_passage")
+    return memory._index.snapshot().passage_vectors.astype(float) @ row
+
+
+# -- 9: text is data -------------------------------------------------------------------------------
+
+HOSTILE = [
+    "'; DROP TABLE passages; --",
+    '" OR 1=1 --',
+    "%s %(x)s :name ? {0} ${HOME}",
+    "../../../../etc/passwd",
+    "C:\\Windows\\..\\x",
+    "/dev/null",
+    "nul\x00byte",
+    "line\nbreak\r\ttab",
+    "__import__('os').system('touch pwned')",
+    "{{7*7}} `id` $(id)",
+    "\u202eright to left\u200b",
+    "🦛" * 50,
+    "x" * 10_000,
+    " ",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_comes_back_as_it_was_and_does_nothing(text, tmp_path, monkeypatch, corpora):
+    monkeypatch.chdir(tmp_path)
+    body = f"Body {text}"
+    passage = Passage(body, id=text, title=text, source_id=text, metadata={text: [text]})
+    table = {passage.full_text: [(text, text, "Ada"), ("Ada", text, f"x {text}")]}
+    chat = corpora.Reader(table, other=text, name=text)
+    with HippoRAG(chat, HashEmbedder(name=text), store=tmp_path / "m", namespace=text) as memory:
+        assert memory.add([passage], on_error="skip").ids == (text,)
+        (hit,) = memory.retrieve(f"Ada? {text}")
+        assert hit.passage == passage
+        assert memory.get([text, "other"]) == [passage]
+        assert text in memory
+        assert list(memory) == [passage]
+    with HippoRAG(None, HashEmbedder(name=text), store=tmp_path / "m", namespace=text) as again:
+        assert list(again) == [passage]
+        assert again.delete([text]).deleted == (text,)
+        assert len(again) == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"m"}
+    assert all(p.name.startswith("hippo.sqlite") for p in (tmp_path / "m").iterdir())
+
+
+def test_like_patterns_in_ids_match_only_themselves(open_memory):
+    memory = open_memory()
+    memory.add_extracted([(Passage("T", id=i), Extraction()) for i in ("a%", "a_", "ab", "A%")])
+    memory.delete(["a%"])
+    assert [p.id for p in memory] == ["A%", "a_", "ab"]
+    assert "a%" not in memory
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20))
+@examples(20)
+def test_any_text_can_be_indexed(text):
+    with opened() as memory:
+        passage = Passage(f"body {text}", id=text, metadata={text: text})
+        reading = Extraction([text], [(text, text, text), ("a", text, f"b{text}")])
+        memory.add_extracted([(passage, reading)])
+        assert memory.get([text]) == [passage]
+        for config in (None, HippoConfig.hipporag(), HippoConfig.dense()):
+            assert [h.passage for h in memory.retrieve(f"? {text}", config=config)] == [passage]
+
+
+LONE = "half \ud800"
+
+
+@pytest.mark.parametrize(
+    "passage",
+    [
+        Passage(LONE),
+        Passage("x", id=LONE),
+        Passage("x", title=LONE),
+        Passage("x", source_id=LONE),
+        Passage("x", metadata={"k": [LONE]}),
+        Passage("x", metadata={LONE: 1}),
+    ],
+)
+def test_half_characters_are_refused_before_anything_is_done(passage, open_memory):
+    memory = open_memory(ScriptedChatModel([]))
+    with pytest.raises(ValueError, match="surrogate"):
+        memory.add([Passage("fine"), passage])
+    assert len(memory) == 0
+
+
+def test_half_characters_in_a_name_or_a_given_extraction_are_refused(open_memory):
+    with pytest.raises(ValueError, match="surrogate"):
+        open_memory(namespace=LONE)
+    memory = open_memory()
+    with pytest.raises(ValueError, match="surrogate"):
+        memory.add_extracted([("x", Extraction(triples=[("a", LONE, "b")]))])
+    assert LONE not in memory
+    assert memory.get([LONE]) == []
+    assert memory.delete([LONE]).not_found == (LONE,)
+
+
+# -- 10: plain values out --------------------------------------------------------------------------
+
+
+def strange_parts(value, path="value"):
+    """The parts that are no plain values; named tuples and text enumerations are."""
+    if isinstance(value, Triple):
+        value = tuple(value)
+    if type(value) in (list, tuple):
+        for place, part in enumerate(value):
+            yield from strange_parts(part, f"{path}[{place}]")
+    elif type(value) is dict:
+        for key, part in value.items():
+            if type(key) is not str:
+                yield f"{path}: key {key!r}"
+            yield from strange_parts(part, f"{path}[{key!r}]")
+    elif isinstance(value, Enum):
+        if type(value.value) is not str or json.loads(json.dumps(value)) != value.value:
+            yield f"{path}: {value!r}"
+    elif type(value) not in (str, int, float, bool, type(None)):
+        yield f"{path}: {type(value).__name__}"
+
+
+def assert_plain(result):
+    values = dataclasses.asdict(result)
+    assert not list(strange_parts(values))
+    json.dumps(values, allow_nan=False)
+
+
+@pytest.mark.parametrize("path", RetrievalPath)
+@pytest.mark.parametrize("score_mode", ["ppr", "relative"])
+def test_a_retrieval_is_plain_on_every_path(path, score_mode, memory_on, corpora):
+    found = memory_on(path).retrieve(corpora.one_query, score_mode=score_mode)
+    assert_plain(found)
+    assert type(found.usage.as_dict()) is dict
+
+
+def test_reports_are_plain(open_memory, corpora):
+    table = {"A": [("Ada", "wrote", "notes"), ("!!!", "is", "x")], "B": [], "C": [("a", "b", "c")]}
+    first = {
+        ("triples", "B"): [PermanentModelError("no")],
+        ("triples", "C"): [_completion('{"triples": [["a","b","c"],["d', finish_reason="length")],
+    }
+    seen = []
+    chat = corpora.Reader(table, first, other="thought\nAnswer: notes")
+    memory = open_memory(chat)
+    report = memory.add([*table, " "], on_error="skip", progress=seen.append)
+    assert report.added
+    assert report.failed
+    assert report.partial
+    assert report.dropped
+    assert_plain(report)
+    assert all(isinstance(p, Progress) for p in seen)
+    for result in (*seen, memory.stats(), memory.answer("What?"), memory.delete([report.ids[0], "x"])):
+        assert_plain(result)
+    for passage in memory:
+        assert_plain(passage)

