@@ -23,6 +23,7 @@ HippoError
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 EXCERPT = 200  # characters of a foreign text that an error message may show
 
@@ -46,7 +47,11 @@ class MissingDependencyError(HippoError, ImportError):
         super().__init__(
             f"{package} is not installed; run: pip install 'hippo-core[{extra}]'", name=package
         )
+        self.package = package
         self.extra = extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package, self.extra)
 
 
 class ModelRequiredError(HippoError):
@@ -68,6 +73,9 @@ class TransientModelError(ModelError):
         super().__init__(message)
         self.retry_after = retry_after
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.retry_after)
+
 
 class PermanentModelError(ModelError):
     """A call failed in a way that another try cannot mend."""
@@ -84,6 +92,9 @@ class ParseError(HippoError):
         self.complaint = complaint
         self.excerpt = reply[:EXCERPT]
         super().__init__(f"{complaint}; the reply began with {self.excerpt!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.complaint, self.excerpt)
 
 
 class IndexingError(HippoError):
@@ -103,6 +114,9 @@ class IndexingError(HippoError):
             f"(first: {first_id!r}: {first_reason}). What was read is kept: add the same passages "
             "again to retry the rest, or pass on_error='skip' to index what succeeded."
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.failed,)
 
 
 class SynonymyError(HippoError):

@@ -166,7 +166,7 @@ class KnowledgeGraph:
         holds = sp.coo_array(
             (np.ones(len(rows)), (rows, columns)), shape=(self.n_phrases, n)
         ).tocsr()
-        held = (holds @ self.triple_passages).tocsr()
+        held: sp.csr_array = (holds @ self.triple_passages).tocsr()
         held.sort_indices()
         return held
 

@@ -386,9 +386,11 @@ class HippoRAG:
         def one(query: str) -> Flow[Retrieval]:
             meter = Meter()
             flow = self._retrieve_flow(query, k, config, score_mode, models, meter)
-            return (yield Metered(flow, meter))
+            found: Retrieval = yield Metered(flow, meter)
+            return found
 
-        return (yield Each([one(query) for query in queries]))
+        all_found: list[Retrieval] = yield Each([one(query) for query in queries])
+        return all_found
 
     def _answer_flow(self, question: str, k: int, models: Models, meter: Meter) -> Flow[Answer]:
         if models.chat is None:

@@ -182,7 +182,7 @@ def _labelled(label: str, text: str) -> str:
 
 
 def _entities_json(entities: Sequence[str]) -> str:
-    return _json({"named_entities": entities})
+    return _json({"named_entities": list(entities)})
 
 
 def _json(value: object) -> str:

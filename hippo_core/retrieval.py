@@ -193,7 +193,8 @@ class _Search:
 
     def _query_entities(self) -> Flow[tuple[str, ...]]:
         if self.models.openie is not None:
-            return (yield NameEntities(self.query))
+            named: tuple[str, ...] = yield NameEntities(self.query)
+            return named
         if self.models.chat is not None:
             return (yield from read_query_entities(self.query))
         raise ModelRequiredError(

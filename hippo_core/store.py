@@ -31,7 +31,8 @@ from hippo_core.errors import (
 from hippo_core.tables import FORMAT, SCHEMA_VERSION, Reader, Writer, metadata, settings
 
 DATABASE = "hippo.sqlite"
-_LOCK_TIMEOUT = 30.0  # seconds that a write waits for another process
+_LOCK_TIMEOUT = 30_000  # milliseconds that a write waits for another process
+_READER_TIMEOUT = 500  # milliseconds that the log waits for readers of an old state
 
 
 class Store:
@@ -82,11 +83,18 @@ class Store:
             yield Writer(connection)
 
     def truncate_log(self) -> None:
-        """Fold the write-ahead log into the database, so that deleted text leaves the disk."""
+        """Fold the write-ahead log into the database, so that deleted text leaves the disk.
+
+        Where a reader elsewhere still holds an old state, that waits for the next time.
+        """
         if self.folder is not None and not self._closed:
             with self._lock, _converted(self.folder), self._engine.connect() as connection:
                 driver: Any = connection.connection.driver_connection
-                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                driver.execute(f"PRAGMA busy_timeout={_READER_TIMEOUT}")
+                try:
+                    driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    driver.execute(f"PRAGMA busy_timeout={_LOCK_TIMEOUT}")
 
     def close(self) -> None:
         """Let go of the database; a store in memory is gone."""
@@ -205,7 +213,7 @@ def _url(path: Path | None) -> sa.URL:
 def _engine(path: Path | None) -> Engine:
     pool: dict[str, Any] = {"poolclass": StaticPool} if path is None else {}
     engine = sa.create_engine(
-        _url(path), connect_args={"check_same_thread": False, "timeout": _LOCK_TIMEOUT}, **pool
+        _url(path), connect_args={"check_same_thread": False, "timeout": _LOCK_TIMEOUT / 1000}, **pool
     )
 
     @event.listens_for(engine, "connect")

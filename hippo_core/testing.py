@@ -78,8 +78,8 @@ class ScriptedChatModel:
             raise reply
         if isinstance(reply, Completion):
             return reply
-        sizes = [sum(len(m.content.split()) for m in messages), len(reply.split())]
-        return Completion(reply, TokenUsage(*sizes))
+        words = sum(len(m.content.split()) for m in messages)
+        return Completion(reply, TokenUsage(words, len(reply.split())))
 
     async def acomplete(self, messages: Sequence[Message]) -> Completion:
         """Answer a prompt."""

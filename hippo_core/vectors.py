@@ -35,7 +35,7 @@ class VectorTable:
     @property
     def dimension(self) -> int:
         """Length of a vector; 0 before the first one."""
-        return self._matrix.shape[1]
+        return int(self._matrix.shape[1])
 
     def add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Take vectors, shape (n, d), for texts that are not in the table yet."""

@@ -13,6 +13,7 @@ from hippo_core.types import Triple
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
 
+LONGEST_SENTENCE = 150  # words; a longer one is a table, and its tree as deep as it likes
 LONGEST_PHRASE = 60  # characters of a node that is no name
 MOST_WORDS = 6  # of a node that is no name
 LONGEST_RELATION = 80
@@ -72,7 +73,7 @@ class TreeReader:
     def read(self) -> list[Triple]:
         """Give the triples in the order of reading, repeats included."""
         for sentence in self._doc.sents:
-            for token in sentence:
+            for token in sentence if len(sentence) <= LONGEST_SENTENCE else ():
                 name = self._name(token)
                 if name is not None:
                     self._discourse.mention(name)

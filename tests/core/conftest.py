@@ -1,7 +1,9 @@
 """What several tests of the core use, as fixtures: a test folder bears no importable name."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +13,7 @@ from hippo_core.errors import PermanentModelError
 from hippo_core.prompts import entities_prompt, triples_prompt
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 
-# -- a corpus whose bridge passage dense retrieval misses -------------------------------------------
+# -- a corpus whose bridge passage dense retrieval misses ------------------------------------------
 
 BRIDGE = {
     "invented": ("Zora Quint invented the tidal clock.", ("Zora Quint", "invented", "tidal clock")),
@@ -27,7 +29,8 @@ BRIDGE_QUESTION = "Which river flows through the town of the inventor of the tid
 
 def bridge_items() -> list[tuple[Passage, Extraction]]:
     return [
-        (Passage(text, id=id_), Extraction(triples=[triple])) for id_, (text, triple) in BRIDGE.items()
+        (Passage(text, id=id_), Extraction(triples=[triple]))
+        for id_, (text, triple) in BRIDGE.items()
     ]
 
 
@@ -138,6 +141,26 @@ def memory_on(open_memory: Callable[..., HippoRAG]) -> Callable[[RetrievalPath],
         return memory
 
     return memory_on
+
+
+@pytest.fixture(scope="session")
+def at_once() -> Callable[..., list[object]]:
+    """Call functions at once, each in a thread of its own; give their results or raise an error."""
+
+    def at_once(*uses: Callable[[], object], timeout: float = 60) -> list[object]:
+        outcomes: list[Future[object]] = [Future() for _ in uses]
+
+        def run(use: Callable[[], object], outcome: Future[object]) -> None:
+            try:
+                outcome.set_result(use())
+            except BaseException as error:  # noqa: BLE001 - raised in the test's thread
+                outcome.set_exception(error)
+
+        for pair in zip(uses, outcomes, strict=True):
+            threading.Thread(target=run, args=pair, daemon=True).start()
+        return [outcome.result(timeout) for outcome in outcomes]
+
+    return at_once
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The graph: edge weights row by row, node order, specificity; equal to a plain igraph multigraph."""
+"""The graph: edge weights row by row, node order, specificity; equal to a plain multigraph."""
 
 import itertools
 
@@ -25,7 +25,8 @@ ADDING = HippoConfig(synonymy_on_related="add")
 def graph_of(corpus, synonyms=None):
     """Build the graph of triples by passage id, and cosines by pair of phrases."""
     contributions = [
-        contribution(Passage(id_, id=id_), Extraction(triples=corpus[id_])) for id_ in sorted(corpus)
+        contribution(Passage(id_, id=id_), Extraction(triples=corpus[id_]))
+        for id_ in sorted(corpus)
     ]
     phrases = sorted_phrases(contributions)
     rows = sorted(
@@ -119,8 +120,10 @@ def test_a_triple_without_a_key_is_no_edge():
 )
 def test_a_synonymy_edge_weighs_the_cosine_once_for_each_long_end(one, other, weight):
     corpus = {"1": [(one, "is", "xxx"), (other, "is", "yyy")]}
-    found = weights(graph_of(corpus, {(one, other): 0.9}), PER_PASSAGE)
-    assert found.get(tuple(sorted((one, other)))) == (weight and pytest.approx(weight))
+    graph, pair = graph_of(corpus, {(one, other): 0.9}), tuple(sorted((one, other)))
+    assert weights(graph, PER_PASSAGE).get(pair) == (weight and pytest.approx(weight))
+    counted = weights(graph, PER_OCCURRENCE).get(pair)  # in HippoRAG a synonym counts 1
+    assert counted == (weight and pytest.approx(weight / 0.9))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +143,9 @@ def test_the_cosine_replaces_or_joins_the_count_in_each_long_direction(
     assert weights(graph, PER_PASSAGE) == {(one, other): pytest.approx(replaced)}
     assert weights(graph, ADDING) == {(one, other): pytest.approx(added)}
     assert weights(graph, HippoConfig(synonymy=False)) == {(one, other): 2 * times}
+    ends = sum(len(phrase) > 2 for phrase in (one, other))
+    ones = {(one, other): pytest.approx(ends + (2 - ends) * times)}
+    assert weights(graph, HippoConfig(synonymy_weight="one")) == ones
 
 
 # -- context edges, counts and matrices ------------------------------------------------------------
@@ -207,13 +213,20 @@ def test_a_graph_of_nothing_is_whole():
 
 
 def test_each_config_has_its_own_walk():
-    corpus = {"1": [A_B, A_B, ("anna", "likes", "carl")]}
-    graph = graph_of(corpus, {("anna", "bert"): 0.9})
-    configs = [PER_PASSAGE, PER_OCCURRENCE, ADDING, HippoConfig(synonymy=False)]
+    likes = ("anna", "likes", "carl")
+    corpus = {"1": [A_B, likes, likes], "2": [("doris", "is", "dora")]}
+    graph = graph_of(corpus, {("anna", "bert"): 0.9, ("anna", "dora"): 0.85})
+    configs = [
+        PER_PASSAGE,
+        PER_OCCURRENCE,
+        ADDING,
+        HippoConfig(synonymy=False),
+        HippoConfig(synonymy_weight="one"),
+    ]
     walks = [graph.transition(c, with_passages=True).walk.toarray().tolist() for c in configs]
     again = [graph.transition(c, with_passages=True).walk.toarray().tolist() for c in configs]
     assert walks == again
-    assert walks[0] != walks[2] != walks[3] != walks[0]
+    assert len({str(walk) for walk in walks}) == len(configs)
 
 
 # -- seeds -----------------------------------------------------------------------------------------
@@ -273,13 +286,14 @@ corpora_ = st.dictionaries(
 THRESHOLD = 0.5
 
 
-def plain_multigraph(corpus, *, per_occurrence, with_passages):
-    """Build the graph as the reference does: an ordered dictionary of directed pairs, then igraph."""
+def plain_multigraph(corpus, config, *, with_passages):
+    """Build the graph as the reference does: a dictionary of ordered pairs, then igraph."""
     keyed = {
         id_: [tuple(map(normalise_phrase, triple)) for triple in triples]
         for id_, triples in corpus.items()
     }
     phrases = sorted({p for triples in keyed.values() for s, _, o in triples for p in (s, o)})
+    per_occurrence = config.relation_count == "occurrence"
     pairs = {}
     for triples in keyed.values():
         for subject, _, object_ in triples if per_occurrence else dict.fromkeys(triples):
@@ -290,7 +304,7 @@ def plain_multigraph(corpus, *, per_occurrence, with_passages):
     for one, other in itertools.permutations(phrases, 2):
         cosine = float(vectors[one] @ vectors[other])
         if cosine >= THRESHOLD and letters_and_digits(one) > 2:
-            pairs[one, other] = cosine  # whatever the count was
+            pairs[one, other] = cosine if config.synonymy_weight == "cosine" else 1.0  # overwrites
     nodes = list(phrases)
     if with_passages:
         nodes += [("passage", id_) for id_ in sorted(corpus)]
@@ -315,10 +329,7 @@ def test_the_walk_is_that_of_the_references_multigraph(corpus, config, data):
         )
         graph = memory._index.snapshot().graph
     for with_passages in (True, False):
-        plain = plain_multigraph(
-            corpus, per_occurrence=config.relation_count == "occurrence",
-            with_passages=with_passages,
-        )  # fmt: skip
+        plain = plain_multigraph(corpus, config, with_passages=with_passages)
         size = plain.vcount()
         total = np.zeros((size, size))
         for edge in plain.es:

@@ -41,7 +41,7 @@ def told(*triples, text=None, id_=None, **passage):
 
 
 class Choosing:
-    """A recognition memory that keeps the triples that hold one of its words; logs what it is asked."""
+    """A recognition memory that keeps the triples that hold one of its words."""
 
     def __init__(self, *words):
         self.words, self.asked = words, []
@@ -49,7 +49,9 @@ class Choosing:
     def choose(self, query, candidates):
         self.asked.append((query, tuple(candidates)))
         return [
-            i for i, triple in enumerate(candidates) if any(w in " ".join(triple) for w in self.words)
+            i
+            for i, triple in enumerate(candidates)
+            if any(w in " ".join(triple) for w in self.words)
         ]
 
 
@@ -90,7 +92,9 @@ def test_every_path_is_reached_and_recorded(path, memory_on, corpora):
                   "dense: query entities not read"}  # fmt: skip
     assert bool(found.detail) == (path in went_wrong)
     assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
-    assert all(math.isfinite(hit.score) for hit in found)
+    listed = [hit.score for hit in found]
+    assert all(map(math.isfinite, listed))
+    assert listed == pytest.approx(sorted(listed, reverse=True), rel=1e-9)
 
 
 @pytest.mark.parametrize("path", [p for p in RetrievalPath if p.value.startswith("dense")])
@@ -114,7 +118,9 @@ def test_a_dense_path_is_dense_retrieval(path, memory_on, corpora):
 def test_an_unfiltered_path_keeps_every_linked_triple(path, memory_on, corpora):
     found = memory_on(path).retrieve(corpora.one_query)
     assert len(kept(found)) == 5
-    assert [t.score for t in found.triples] == sorted((t.score for t in found.triples), reverse=True)
+    assert [t.score for t in found.triples] == sorted(
+        (t.score for t in found.triples), reverse=True
+    )
 
 
 def test_the_detail_says_what_went_wrong(memory_on, corpora):
@@ -275,7 +281,7 @@ def test_node_specificity_favours_the_rarer_phrase(open_memory):
     """Two seeds alike but for how many passages hold them."""
     memory = open_memory(openie=TableOpenIE(queries={"q": ["hub", "rare"]}), embedder=OneHot())
     memory.add_extracted(
-        [told(("rare", "is", "end"), id_="rare")]
+        [told(("rare", "is", "end"), id_="rare"), (Passage("Bare.", id="bare"), Extraction())]
         + [told(("hub", "is", f"leaf {i}"), id_=f"hub {i}") for i in range(6)]
     )
     on = scores(memory.retrieve("q", k=9, config=V1))
@@ -387,7 +393,9 @@ def test_identical_passages_tie_and_go_by_id(config, open_memory):
 
 def test_kept_triples_that_scale_to_0_still_lead(open_memory):
     memory = open_memory(recognition=Choosing("worst"))
-    memory.add_extracted([told(("Ada", "wrote", "notes"), id_="best"), told(("zzz", "is", "worst"))])
+    memory.add_extracted(
+        [told(("Ada", "wrote", "notes"), id_="best"), told(("zzz", "is", "worst"))]
+    )
     found = memory.retrieve("Ada wrote notes", k=1)
     assert [t.score for t in found.triples] == [1.0, 0.0]
     assert kept(found) == [("zzz", "is", "worst")]
@@ -444,7 +452,7 @@ def test_positions_out_of_range_are_none(positions, open_memory, corpora):
 
 def test_a_choice_of_code_is_not_run(open_memory, corpora, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    reply = '{"keep": ["__import__(\'pathlib\').Path(\'pwned\').touch()"]}'
+    reply = "{\"keep\": [\"__import__('pathlib').Path('pwned').touch()\"]}"
     memory = open_memory(ScriptedChatModel(lambda _: reply))
     memory.add_extracted(corpora.bridge_items())
     assert memory.retrieve(corpora.one_query).path == RetrievalPath.UNFILTERED_UNREADABLE
@@ -481,7 +489,9 @@ def test_the_judge_sees_display_forms_best_first(open_memory):
 # -- what is asked of models -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reply", ['{"keep": [1]}', '{"keep": []}', "garbage", PermanentModelError("x")])
+@pytest.mark.parametrize(
+    "reply", ['{"keep": [1]}', '{"keep": []}', "garbage", PermanentModelError("x")]
+)
 def test_recognition_is_asked_exactly_once_a_query(reply, open_memory, corpora):
     chat = ScriptedChatModel(lambda _: reply)
     memory = open_memory(chat)
