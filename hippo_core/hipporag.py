@@ -269,7 +269,7 @@ class HippoRAG:
 
     def stats(self) -> Stats:
         """Count passages, phrases, triples and edges."""
-        return stats(self._index.snapshot(), self.config)
+        return stats(self._index.snapshot())
 
     def __len__(self) -> int:
         return len(self._index.snapshot().contributions)

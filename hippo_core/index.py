@@ -233,7 +233,7 @@ class HippoIndex:
         )
 
 
-def stats(snapshot: Snapshot, config: HippoConfig) -> Stats:
+def stats(snapshot: Snapshot) -> Stats:
     """Count what a snapshot holds."""
     graph = snapshot.graph
     by_status = Counter(c.status.value for c in snapshot.contributions)
@@ -242,7 +242,7 @@ def stats(snapshot: Snapshot, config: HippoConfig) -> Stats:
         phrases=graph.n_phrases,
         triples=len(graph.triples),
         relation_edges=len(graph.relations(every_occurrence=False).left),
-        synonymy_edges=len(graph.synonyms.left) if config.synonymy else 0,
+        synonymy_edges=len(graph.synonyms.left),
         context_edges=int(graph.phrase_passages.nnz),
         by_status=dict(sorted(by_status.items())),
     )

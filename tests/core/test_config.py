@@ -24,6 +24,7 @@ OPTIONS = {
     "triple_rendering": config.TripleRendering,
     "relation_count": config.RelationCount,
     "synonymy_on_related": config.RelatedSynonymy,
+    "synonymy_weight": config.SynonymyWeight,
 }
 
 above_0 = math.nextafter(0.0, 1.0)

@@ -214,7 +214,7 @@ configs = st.sampled_from(
 
 
 @given(history=histories, config=configs, data=st.data())
-@examples(60)
+@examples(45)
 def test_any_history_ends_as_a_fresh_index_of_the_same_passages(history, config, data):
     with opened(config) as memory:
         model = play(history, memory)
@@ -229,7 +229,7 @@ def test_any_history_ends_as_a_fresh_index_of_the_same_passages(history, config,
     batch=st.lists(written, min_size=2, max_size=5, unique_by=lambda p: p.id),
     spare=st.lists(readings, min_size=5, max_size=5),
 )
-@examples(15)
+@examples(10)
 def test_one_batch_is_as_many_single_adds(batch, spare):
     with opened() as together, opened() as one_by_one:
         items = Model().add(batch, spare)
@@ -363,7 +363,7 @@ def test_handles_and_threads_at_once_end_as_a_fresh_index(seed, on_disk, tmp_pat
     spare=st.lists(readings, min_size=6, max_size=6),
     config=configs,
 )
-@examples(30)
+@examples(22)
 def test_delete_undoes_add(stays, goes, spare, config):
     goes = [dataclasses.replace(p, id=f"gone {p.id}") for p in goes]
     model = Model()
