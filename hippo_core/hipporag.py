@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from hippo_core.config import HippoConfig
+from hippo_core.drivers import Driver, Limiter
 from hippo_core.embedding import Embedding
-from hippo_core.errors import ConfigError, InputError, ModelRequiredError
-from hippo_core.flows import Driver, Each, Flow, Limiter, Meter, Metered, Models
+from hippo_core.errors import InputError, ModelRequiredError
+from hippo_core.flows import Each, Flow, Meter, Metered, Models
 from hippo_core.index import HippoIndex, stats
-from hippo_core.indexing import Indexing, OnError, OnProgress
+from hippo_core.indexing import Indexing, OnProgress
+from hippo_core.inputs import (
+    OnError,
+    ScoreMode,
+    check_methods,
+    check_option,
+    check_ports,
+    check_query,
+    checked_extractions,
+    checked_ids,
+    checked_passages,
+    checked_settings,
+    is_unicode,
+)
 from hippo_core.openie import fingerprint
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.reading import read
-from hippo_core.retrieval import ScoreMode, check_query, retrieve
+from hippo_core.retrieval import retrieve
 from hippo_core.store import Store
-from hippo_core.text import canonical_json, content_id
+from hippo_core.text import canonical_json
 from hippo_core.types import (
     Answer,
     DeleteReport,
@@ -30,10 +44,6 @@ from hippo_core.types import (
     Retrieval,
     Stats,
 )
-
-_ON_ERROR = ("raise", "skip")
-_SCORE_MODES = ("ppr", "relative")
-_SHAPED_BY = ("synonymy_threshold", "triple_rendering")  # settings that the index was built with
 
 
 class HippoRAG:
@@ -78,8 +88,8 @@ class HippoRAG:
         if not isinstance(namespace, str) or not namespace:
             raise InputError(f"namespace must be text that is not empty, got {namespace!r}")
         canonical_json(namespace, name="namespace")
-        _check_methods(embedder, "embedder", ("embed", "aembed"))
-        _check_ports(chat_model, openie, recognition)
+        check_methods(embedder, "embedder", ("embed", "aembed"))
+        check_ports(chat_model, openie, recognition)
         self.config = config or HippoConfig()
         self.namespace = namespace
         self._models = Models(embedder, chat_model, openie, recognition)
@@ -159,7 +169,7 @@ class HippoRAG:
 
     def delete(self, ids: Collection[str]) -> DeleteReport:
         """Delete passages by id, with every phrase, triple and vector that no other passage uses; no model is called."""
-        return self._indexing(self._models).delete(_checked_ids(ids))
+        return self._indexing(self._models).delete(checked_ids(ids))
 
     async def adelete(self, ids: Collection[str]) -> DeleteReport:
         """Do what `delete` does, without blocking the event loop."""
@@ -261,9 +271,9 @@ class HippoRAG:
 
     def get(self, ids: Collection[str]) -> list[Passage]:
         """Give the passages of ids, in their order; unknown ids are left out."""
-        wanted = _checked_ids(ids)
+        wanted = checked_ids(ids)
         with self._store.read() as reader:
-            storable = [i for i in wanted if _is_unicode(i)]
+            storable = [i for i in wanted if is_unicode(i)]
             found = {s.passage.id: s.passage for s in reader.passages(self.namespace, storable)}
         return [found[i] for i in wanted if i in found]
 
@@ -329,27 +339,17 @@ class HippoRAG:
         on_error: OnError,
         progress: OnProgress | None,
     ) -> Flow[IndexReport]:
-        if on_error not in _ON_ERROR:
-            raise InputError(f"on_error must be one of {', '.join(_ON_ERROR)}, got {on_error!r}")
-        checked = [_checked(passage) for passage in _many(passages)]
+        check_option("on_error", on_error, get_args(OnError))
+        checked = checked_passages(passages)
         indexing = self._indexing(models)
         return (yield from indexing.add(checked, meter, on_error=on_error, progress=progress))
 
     def _add_extracted_flow(
         self, items: Iterable[tuple[Passage | str, Extraction]], meter: Meter
     ) -> Flow[IndexReport]:
-        checked = [(_checked(passage), _checked_extraction(e)) for passage, e in items]
-        given: dict[str, Extraction] = {}
-        of_text: dict[str, Extraction] = {}
-        for passage, extraction in checked:
-            given[passage.id] = extraction
-            if of_text.setdefault(passage.full_text, extraction) != extraction:
-                raise InputError(
-                    f"the text of {passage.id!r} comes with two different extractions; "
-                    "passages of one text share theirs"
-                )
+        checked, given = checked_extractions(items)
         indexing = self._indexing(self._models)
-        return (yield from indexing.add([p for p, _ in checked], meter, given=given))
+        return (yield from indexing.add(checked, meter, given=given))
 
     def _retrieve_flow(
         self,
@@ -360,12 +360,8 @@ class HippoRAG:
         models: Models,
         meter: Meter,
     ) -> Flow[Retrieval]:
-        check_query(query, k)
-        if score_mode not in _SCORE_MODES:
-            raise InputError(
-                f"score_mode must be one of {', '.join(_SCORE_MODES)}, got {score_mode!r}"
-            )
-        settings = self._settings(config)
+        check_query(query, k, score_mode)
+        settings = checked_settings(config, self.config)
         snapshot = self._index.snapshot()
         found = yield from retrieve(
             query, k, snapshot, self._embedding, models, settings, score_mode
@@ -402,7 +398,7 @@ class HippoRAG:
     # -- parts --------------------------------------------------------------------------------
 
     def _for_call(self, chat_model: ChatModel | None) -> Models:
-        _check_ports(chat_model)
+        check_ports(chat_model)
         return self._models if chat_model is None else replace(self._models, chat=chat_model)
 
     def _driver(self, models: Models, meter: Meter) -> Driver:
@@ -415,108 +411,6 @@ class HippoRAG:
             extractor = fingerprint(_name(models.chat))
         return Indexing(self._index, self._embedding, models, extractor)
 
-    def _settings(self, config: HippoConfig | None) -> HippoConfig:
-        if config is None:
-            return self.config
-        for name in _SHAPED_BY:
-            if getattr(config, name) != getattr(self.config, name):
-                raise ConfigError(
-                    f"{name}={getattr(config, name)!r} differs from the memory's {getattr(self.config, name)!r}; "
-                    "it shapes the index: open the store with it instead"
-                )
-        if config.synonymy and not self.config.synonymy:
-            raise ConfigError(
-                "synonymy=True, and the memory was opened with synonymy=False: "
-                "open the store with it instead"
-            )
-        return config
-
 
 def _name(model: object) -> str:
     return str(getattr(model, "name", "") or type(model).__qualname__)
-
-
-def _check_ports(
-    chat_model: ChatModel | None,
-    openie: OpenIE | None = None,
-    recognition: RecognitionMemory | None = None,
-) -> None:
-    for part, name, methods in (
-        (chat_model, "chat_model", ("complete", "acomplete")),
-        (openie, "openie", ("extract", "query_entities")),
-        (recognition, "recognition", ("choose",)),
-    ):
-        if part is not None:
-            _check_methods(part, name, methods)
-    if openie is not None and not isinstance(getattr(openie, "fingerprint", None), str):
-        raise TypeError(f"openie must have a str fingerprint, {type(openie).__name__} has none")
-
-
-
-def _check_methods(part: object, name: str, methods: Sequence[str]) -> None:
-    for method in methods:
-        if not callable(getattr(part, method, None)):
-            raise TypeError(
-                f"{name} must have a method {method}(), {type(part).__name__} has none; wrap your "
-                "framework's model with LangChainChatModel, LangChainEmbedder or a class of your own"
-            )
-
-
-def _many(passages: Iterable[Passage | str]) -> Iterable[Passage | str]:
-    if isinstance(passages, str | Passage):
-        raise InputError("add takes a list of passages; put the one in a list")
-    return passages
-
-
-def _checked(passage: Passage | str) -> Passage:
-    """Check a passage and give it its id.
-
-    Raises:
-        InputError: Something of it is not what a passage is made of.
-    """
-    if isinstance(passage, str):
-        passage = Passage(passage)
-    if not isinstance(passage, Passage):
-        raise InputError(f"a passage must be a Passage or a str, got {type(passage).__name__}")
-    for name in ("text", "title", "id"):
-        value = getattr(passage, name)
-        if not isinstance(value, str):
-            raise InputError(f"a passage's {name} must be a str, got {type(value).__name__}")
-    if passage.source_id is not None and not isinstance(passage.source_id, str):
-        raise InputError(
-            f"a passage's source_id must be a str or None, got {type(passage.source_id).__name__}"
-        )
-    if not isinstance(passage.metadata, Mapping):
-        raise InputError(f"metadata must be a dict, got {type(passage.metadata).__name__}")
-    metadata = dict(passage.metadata)
-    canonical_json([passage.text, passage.title, passage.id, passage.source_id], name="passage")
-    canonical_json(metadata, name="metadata")
-    id_ = passage.id or content_id(passage.text, passage.title, passage.source_id, metadata)
-    return replace(passage, id=id_, metadata=metadata)
-
-
-def _checked_extraction(extraction: Extraction) -> Extraction:
-    if not isinstance(extraction, Extraction):
-        raise InputError(f"an extraction must be an Extraction, got {type(extraction).__name__}")
-    texts = [*extraction.entities, *(field for t in extraction.triples for field in t)]
-    canonical_json(texts, name="extraction")
-    canonical_json(dict(extraction.dropped), name="dropped")
-    return extraction
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _checked_ids(ids: Collection[str]) -> list[str]:
-    if isinstance(ids, str):
-        raise InputError(f"ids must be a list of str, got the str {ids!r}; put it in a list")
-    wanted = list(ids)
-    for id_ in wanted:
-        if not isinstance(id_, str):
-            raise InputError(f"an id must be a str, got {type(id_).__name__}")
-    return wanted

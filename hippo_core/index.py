@@ -26,7 +26,7 @@ from hippo_core.errors import StoreCorruptError
 from hippo_core.graph import KnowledgeGraph, SynonymPairs, sorted_phrases
 from hippo_core.store import Store
 from hippo_core.synonyms import SynonymPlan, Synonyms
-from hippo_core.tables import Reader
+from hippo_core.tables import Reader, text_key
 from hippo_core.types import Kind, Stats, Triple
 from hippo_core.vectors import VectorTable
 
@@ -123,10 +123,11 @@ class HippoIndex:
             version = reader.version(self.namespace)
             if version == self._version:
                 return
-            changed = reader.changed_since(self.namespace, self._version)
+            changed, deleted = reader.changed_since(self.namespace, self._version)
+            gone = [i for i in self._contributions if text_key(i) in deleted] if deleted else []
             everything = not self._contributions
             stored = reader.passages(self.namespace, None if everything else changed)
-            self._remove(changed)
+            self._remove([*changed, *gone])
             self._add(reader, [contribution(s.passage, s.extraction) for s in stored], plan)
             self._version = version
             self._snapshot = None

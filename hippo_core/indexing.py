@@ -9,7 +9,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from hippo_core.errors import (
 )
 from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex
+from hippo_core.inputs import OnError
 from hippo_core.openie import read_entities, read_triples
 from hippo_core.tables import StoredPassage, Writer, text_key
 from hippo_core.text import canonical_json
@@ -38,7 +38,6 @@ from hippo_core.types import (
     Status,
 )
 
-OnError = Literal["raise", "skip"]
 OnProgress = Callable[[Progress], None]
 Vectors = dict[Kind, dict[str, NDArray[np.float32]]]
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hippo_core.config import HippoConfig
 from hippo_core.embedding import QUERY_KINDS, Embedding
-from hippo_core.errors import InputError, ModelError, ModelRequiredError, ParseError
+from hippo_core.errors import ModelError, ModelRequiredError, ParseError
 from hippo_core.flows import Flow, Models, NameEntities
 from hippo_core.index import Snapshot
+from hippo_core.inputs import ScoreMode
 from hippo_core.linking import PhraseLinks, link_entities, link_triples
 from hippo_core.openie import read_query_entities
 from hippo_core.pagerank import PageRank, personalized_pagerank
@@ -34,8 +34,6 @@ from hippo_core.types import (
     Triple,
     Walk,
 )
-
-ScoreMode = Literal["ppr", "relative"]
 
 EXPLAINING_TRIPLES = 3  # triples shown with a passage
 UNCERTAIN_WEIGHT = (
@@ -60,18 +58,6 @@ class Ranking:
     mass: Scores | None = None
     """(n_phrases,), the walk's mass on the phrases."""
     walk: Walk | None = None
-
-
-def check_query(query: str, k: int) -> None:
-    """Refuse a blank query and a k below 1.
-
-    Raises:
-        InputError: Either is so.
-    """
-    if not isinstance(query, str) or not query.strip():
-        raise InputError(f"the query must be text that is not blank, got {query!r}")
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise InputError(f"k must be a whole number of at least 1, got {k!r}")
 
 
 def retrieve(

@@ -22,6 +22,7 @@ def triple_seeds(
         triple_phrases: (m, 2), subject and object of each kept triple.
         scores: (m,), their min-max scaled scores.
         specificity: (n_phrases,), 1 / |C(p)|, or ones to leave it out.
+        top: How many phrases.
     """
     weights = np.zeros(len(specificity))
     if not len(scores):

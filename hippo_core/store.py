@@ -213,7 +213,9 @@ def _url(path: Path | None) -> sa.URL:
 def _engine(path: Path | None) -> Engine:
     pool: dict[str, Any] = {"poolclass": StaticPool} if path is None else {}
     engine = sa.create_engine(
-        _url(path), connect_args={"check_same_thread": False, "timeout": _LOCK_TIMEOUT / 1000}, **pool
+        _url(path),
+        connect_args={"check_same_thread": False, "timeout": _LOCK_TIMEOUT / 1000},
+        **pool,
     )
 
     @event.listens_for(engine, "connect")

@@ -76,7 +76,8 @@ changes = sa.Table(
     "changes",
     metadata,
     sa.Column("namespace", sa.String, primary_key=True),
-    sa.Column("passage_id", sa.String, primary_key=True),
+    sa.Column("id_key", sa.String, primary_key=True),
+    sa.Column("passage_id", sa.String),  # forgotten with the passage
     sa.Column("version", sa.Integer, nullable=False),
     sa.Index("changes_by_version", "namespace", "version"),
 )
@@ -125,12 +126,14 @@ class Reader:
         )
         return int(found or 0)
 
-    def changed_since(self, namespace: str, version: int) -> list[str]:
-        """Give the ids of passages that were added, changed or deleted after a version."""
-        query = sa.select(changes.c.passage_id).where(
+    def changed_since(self, namespace: str, version: int) -> tuple[list[str], set[str]]:
+        """Give the ids of passages added or changed after a version, and the `text_key` of deleted ones' ids."""
+        query = sa.select(changes.c.id_key, changes.c.passage_id).where(
             changes.c.namespace == namespace, changes.c.version > version
         )
-        return list(self._connection.scalars(query))
+        rows = list(self._connection.execute(query))
+        there = [row.passage_id for row in rows if row.passage_id is not None]
+        return there, {row.id_key for row in rows if row.passage_id is None}
 
     def passages(self, namespace: str, ids: Collection[str] | None = None) -> list[StoredPassage]:
         """Give the live passages, all or those of `ids`, with their extractions."""
@@ -292,7 +295,7 @@ class Writer(Reader):
     def delete_passages(self, namespace: str, ids: Sequence[str]) -> None:
         """Delete passages, and say so in the change log."""
         self._delete(passages, passages.c.id, ids, passages.c.namespace == namespace)
-        self._log(namespace, ids)
+        self._log(namespace, ids, deleted=True)
 
     def purge_texts(self, namespace: str, keys: Collection[str]) -> None:
         """Delete extractions and passage vectors of texts that no live passage has."""
@@ -312,7 +315,7 @@ class Writer(Reader):
         of_kind = sa.and_(vectors.c.namespace == namespace, vectors.c.kind == kind)
         self._delete(vectors, vectors.c.text_key, keys, of_kind)
 
-    def _log(self, namespace: str, ids: Sequence[str]) -> None:
+    def _log(self, namespace: str, ids: Sequence[str], *, deleted: bool = False) -> None:
         if not ids:
             return
         version = self.version(namespace) + 1
@@ -320,9 +323,16 @@ class Writer(Reader):
         self._connection.execute(
             namespaces.update().where(namespaces.c.namespace == namespace).values(version=version)
         )
-        self._put(
-            changes, [{"namespace": namespace, "passage_id": i, "version": version} for i in ids]
-        )
+        rows = [
+            {
+                "namespace": namespace,
+                "id_key": text_key(i),
+                "passage_id": None if deleted else i,
+                "version": version,
+            }
+            for i in ids
+        ]
+        self._put(changes, rows)
 
     def _touch(self, namespace: str) -> None:
         insert = sqlite.insert(namespaces).values(namespace=namespace, version=0)

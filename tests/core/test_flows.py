@@ -27,19 +27,18 @@ from hippo_core import (
     TransientModelError,
     Triple,
 )
+from hippo_core.calls import as_model_error
+from hippo_core.drivers import Driver, Limiter
 from hippo_core.flows import (
     Choose,
     Complete,
-    Driver,
     Each,
     Embed,
     Extract,
-    Limiter,
     Meter,
     Metered,
     Models,
     NameEntities,
-    as_model_error,
 )
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 

@@ -424,6 +424,8 @@ def test_another_given_extraction_is_an_update_of_all_passages_of_the_text(open_
     assert memory.add_extracted([(Passage(ADA, id="1"), new)]).updated == ("1",)
     assert memory._index.snapshot().graph.phrases == ("new", "x")
     assert memory.add_extracted([(Passage(ADA, id="2"), new)]).unchanged == ("2",)
+    with memory._store.read() as reader:
+        assert set(reader.vectors("default", "phrase", ["old", "new", "x"])) == {"new", "x"}
 
 
 def test_two_extractions_for_one_text_are_refused(open_memory):
@@ -800,19 +802,27 @@ def test_so_many_calls_as_configured_are_in_flight_and_no_more(limit, on_a_loop,
     assert chat.most == limit
 
 
-def test_calls_of_two_adds_and_many_queries_share_the_limit(open_memory, corpora):
+@pytest.mark.parametrize("on_a_loop", [False, True], ids=["threads", "loop"])
+def test_calls_of_two_adds_and_many_queries_share_the_limit(
+    on_a_loop, open_memory, corpora, at_once
+):
     chat = Slow()
     memory = open_memory(chat, config=HippoConfig(concurrency=3))
     memory.add_extracted(corpora.bridge_items())
 
+    batches = [[f"Text {i}." for i in range(8)], [f"Other {i}." for i in range(8)]]
+
     async def together():
         await asyncio.gather(
-            memory.aadd([f"Text {i}." for i in range(8)]),
-            memory.aadd([f"Other {i}." for i in range(8)]),
+            *(memory.aadd(texts) for texts in batches),
             memory.aretrieve_many([corpora.one_query] * 8),
         )
 
-    asyncio.run(together())
+    if on_a_loop:
+        asyncio.run(together())
+    else:
+        ask = partial(memory.retrieve_many, [corpora.one_query] * 8)
+        at_once(*(partial(memory.add, texts) for texts in batches), ask)
     assert chat.most == 3
 
 

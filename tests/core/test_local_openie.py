@@ -127,6 +127,10 @@ RULES = {
         "Berlin honoured Konrad Zuse, who built the Z3 in 1941.",
         [("Konrad Zuse", "built", "Z3")],
     ),
+    "relative clause after a place, of a person": (
+        "Arnold Biesen was a sailor from the Netherlands, who won a medal in Ostend.",
+        [("Arnold Biesen", "won medal in", "Ostend")],
+    ),
     "relative clause about what the subject is": (
         "Vltava is a river which flows through Prague.",
         [("Vltava", "flows through", "Prague")],
@@ -173,6 +177,66 @@ RULES = {
     "short name in brackets": (
         "The European Space Agency (ESA) is based in Paris.",
         [("European Space Agency", "is also called", "ESA")],
+    ),
+    "active after a birth": (
+        "Otto Lindqvist was born in Malmö in 1806 and studied in Uppsala.",
+        [
+            ("Otto Lindqvist", "was born in", "Malmö"),
+            ("Otto Lindqvist", "studied in", "Uppsala"),
+        ],
+    ),
+    "passive after a passive": (
+        "Ravn House was designed by Ida Holm and built in 1911.",
+        [("Ravn House", "was designed by", "Ida Holm"), ("Ravn House", "was built in", "1911")],
+    ),
+    "copula with adjective, of a place": (
+        "Hugo Amsel was active in Graz.",
+        [("Hugo Amsel", "was active in", "Graz")],
+    ),
+    "participle that is an adjective": (
+        "Soave Valley is a region known for sparkling wine and cheese.",
+        [
+            ("Soave Valley", "known for", "sparkling wine"),
+            ("Soave Valley", "known for", "cheese"),
+        ],
+    ),
+    "name in pieces, as subject and object": (
+        "Elizabeth I of England knighted Francis Drake. Aristotle taught Alexander the Great.",
+        [
+            ("Elizabeth I of England", "knighted", "Francis Drake"),
+            ("Aristotle", "taught", "Alexander the Great"),
+        ],
+    ),
+    "verb left out": (
+        "Nils Dahl taught law in Bergen and medicine in Oslo.",
+        [
+            ("Nils Dahl", "taught law in", "Bergen"),
+            ("Nils Dahl", "taught", "medicine"),
+            ("Nils Dahl", "taught medicine in", "Oslo"),
+        ],
+    ),
+    "object complement": (
+        "Orsa Fort\nUNESCO declared the fort a World Heritage Site in 1992.",
+        [
+            ("UNESCO", "declared", "Orsa Fort"),
+            ("Orsa Fort", "was declared", "World Heritage Site"),
+        ],
+    ),
+    "where": (
+        "Felix Brandt moved to Vienna, where he met Clara Stein.",
+        [("Felix Brandt", "met Clara Stein in", "Vienna")],
+    ),
+    "in which": (
+        "Alma Reyes was born in Valparaíso, a port in which her father worked as a doctor.",
+        [("Alma Reyes", "father worked in", "Valparaíso")],
+    ),
+    "object of a relative clause": (
+        "Tomas Berg wrote Winterreise, which Anna Krall translated.",
+        [("Anna Krall", "translated", "Winterreise")],
+    ),
+    "object of as": (
+        "Marta Silva worked as a translator.",
+        [("Marta Silva", "worked as", "translator")],
     ),
     "title that reads like a sentence": (
         'Where Are We Now?\n"Where Are We Now?" is a song by David Bowie.',
@@ -226,6 +290,86 @@ REFERENCES = {
         "Mercury (planet)\nMercury is the smallest planet. It orbits the Sun.",
         [("Mercury", "orbits", "Sun")],
     ),
+    "he, of a name that no recogniser knows": (
+        "Ubbaldric\nUbbaldric was king of Mercia. He founded Marwick Abbey. He died in Stafford.",
+        [("Ubbaldric", "founded", "Marwick Abbey"), ("Ubbaldric", "died in", "Stafford")],
+    ),
+    "she, who is no man": (
+        "Karen Holt\nKaren Holt was a painter. Her brother Emil Holt was a sculptor. "
+        "She lived in Odense.",
+        [("Emil Holt", "was", "sculptor"), ("Karen Holt", "lived in", "Odense")],
+    ),
+    "the town, after a port": (
+        "Skagby\nSkagby is a port on the Baltic Sea. The town was founded in 1402.",
+        [("Skagby", "was founded in", "1402")],
+    ),
+    "most of the city": (
+        "Torvik\nTorvik is a town. Most of the city lies on Lake Vinje.",
+        [("Torvik", "lies on", "Lake Vinje")],
+    ),
+    "the writer, after a novelist": (
+        "Mirabel Osei\nMirabel Osei is a Ghanaian novelist. The writer lives in Kumasi.",
+        [("Mirabel Osei", "lives in", "Kumasi")],
+    ),
+    "the institution": (
+        "University of Lydham\nThe University of Lydham is a public university. "
+        "The institution has 20,000 students.",
+        [("University of Lydham", "has", "20,000 students")],
+    ),
+    "there, of the place in the title": (
+        "Skagby\nSkagby is a town in Denmark. The novelist Hanne Blok was born there in 1850.",
+        [("Hanne Blok", "was born in", "Skagby")],
+    ),
+    "there, of the place just named": (
+        "Erik Lund\nErik Lund was a musician. In 1708, Lund moved to Weimar and worked there.",
+        [("Erik Lund", "worked in", "Weimar")],
+    ),
+    "here, of an institution": (
+        "Kestrel Observatory\nKestrel Observatory is an observatory. "
+        "The astronomer Ines Vidal worked here from 1928.",
+        [("Ines Vidal", "worked in", "Kestrel Observatory")],
+    ),
+    "what the topic is, of its own kind": (
+        "Mount Ardel\nMount Ardel is the highest mountain in the Karst Range.",
+        [
+            ("Mount Ardel", "is", "highest mountain"),
+            ("Mount Ardel", "is highest mountain in", "Karst Range"),
+        ],
+    ),
+    "she, of a ship": (
+        "HMS Cormorant\nHMS Cormorant was a sloop. She was destroyed by fire in 1796.",
+        [("HMS Cormorant", "was destroyed in", "1796")],
+    ),
+    "the author, whom nothing called so": (
+        "Niamh Doran\nNiamh Doran was born in Cork. The author moved to Galway and died there.",
+        [("Niamh Doran", "moved to", "Galway"), ("Niamh Doran", "died in", "Galway")],
+    ),
+    "she, of the one called daughter": (
+        "The Long Night\nThe Long Night is a film. Carl Brand protects his daughter Kim Brand. "
+        "She lives in Boston.",
+        [("Kim Brand", "lives in", "Boston")],
+    ),
+    "notable alumni": (
+        "Marston College\nMarston College is a college. Notable alumni include Senator Paul Reed.",
+        [("Marston College", "Notable alumni include", "Paul Reed")],
+    ),
+    "a bridge with a person's name": (
+        "Hallam Bridge\nHallam Bridge is a bridge. It was named after Lord Hallam.",
+        [("Hallam Bridge", "was named after", "Hallam")],
+    ),
+    "a church of a saint": (
+        "Saint Odran's Church\nSaint Odran's Church is a church. It was dedicated to Saint Odran.",
+        [("Saint Odran's Church", "was dedicated to", "Saint Odran")],
+    ),
+    "a ruler by the first name": (
+        "Casimir III the Great\nCasimir III the Great was the King of Poland. "
+        "Casimir was a son of Władysław I. He founded the University of Kraków.",
+        [
+            ("Casimir III the Great", "was King of", "Poland"),
+            ("Casimir III the Great", "was son of", "Władysław I"),
+            ("Casimir III the Great", "founded", "University of Kraków"),
+        ],
+    ),
     "a place and what it lies in": (
         "Salem, Oregon\nSalem is a city. It was founded in 1842.",
         [("Salem", "is in", "Oregon"), ("Salem", "was founded in", "1842")],
@@ -278,6 +422,38 @@ def test_a_node_carries_no_article() -> None:
 )
 def test_two_passages_meet_in_the_same_name(one: str, other: str, bridge: str) -> None:
     assert bridge in nodes(one) & nodes(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Aristotle taught Alexander the Great.", "Alexander the Great"),
+        ("Casimir III the Great founded Kazimierz.", "Casimir III the Great"),
+        ("Elizabeth I of England knighted Francis Drake.", "Elizabeth I of England"),
+        ("The castle was built by King Henry VIII.", "Henry VIII"),
+        ("Queen Anne of Denmark visited Bath.", "Anne of Denmark"),
+        ("His pupil William of Champeaux founded an abbey in Paris.", "William of Champeaux"),
+        ("The city was taken by Philip the Good.", "Philip the Good"),
+        ("Ludwig van Beethoven was born in Bonn.", "Ludwig van Beethoven"),
+        ("The church was dedicated to Saint Botolph.", "Saint Botolph"),
+        ("HMS Warspite visited Boston in 1915.", "HMS Warspite"),
+        ("Mount Elbrus is in Russia.", "Mount Elbrus"),
+        ("Dunmore lies on Lake Sorrel.", "Lake Sorrel"),
+        ("The bridge was opened by President Grant.", "Grant"),
+    ],
+)
+def test_a_name_is_whole_and_without_its_role(text: str, name: str) -> None:
+    assert name in READER.extract(text).entities
+
+
+def test_a_town_is_not_the_capital_that_its_text_speaks_of() -> None:
+    text = "Skagby\nSkagby is a town in Denmark. The capital was founded in 1167."
+    assert ("Skagby", "was founded in", "1167") not in triples(text)
+
+
+def test_a_thing_is_not_he() -> None:
+    text = "Ravn Bridge\nRavn Bridge is a bridge in Denmark. He died in 1911."
+    assert "1911" not in nodes(text)
 
 
 def test_entities_hold_the_title_and_the_names() -> None:

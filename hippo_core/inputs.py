@@ -1,0 +1,193 @@
+"""What users hand in, checked before anything is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, get_args
+
+from hippo_core.config import HippoConfig
+from hippo_core.errors import ConfigError, InputError
+from hippo_core.ports import ChatModel, OpenIE, RecognitionMemory
+from hippo_core.text import canonical_json, content_id
+from hippo_core.types import Extraction, Passage
+
+OnError = Literal["raise", "skip"]
+ScoreMode = Literal["ppr", "relative"]
+
+_SHAPED_BY = ("synonymy_threshold", "triple_rendering")  # what the index was built with
+
+
+def check_ports(
+    chat_model: ChatModel | None,
+    openie: OpenIE | None = None,
+    recognition: RecognitionMemory | None = None,
+) -> None:
+    """Refuse models that lack a port's methods.
+
+    Raises:
+        TypeError: One does.
+    """
+    for part, name, methods in (
+        (chat_model, "chat_model", ("complete", "acomplete")),
+        (openie, "openie", ("extract", "query_entities")),
+        (recognition, "recognition", ("choose",)),
+    ):
+        if part is not None:
+            check_methods(part, name, methods)
+    if openie is not None and not isinstance(getattr(openie, "fingerprint", None), str):
+        raise TypeError(f"openie must have a str fingerprint, {type(openie).__name__} has none")
+
+
+def check_methods(part: object, name: str, methods: Sequence[str]) -> None:
+    """Refuse an object without these methods.
+
+    Raises:
+        TypeError: One is missing.
+    """
+    for method in methods:
+        if not callable(getattr(part, method, None)):
+            raise TypeError(
+                f"{name} must have a method {method}(), {type(part).__name__} has none; wrap your "
+                "framework's model with LangChainChatModel, LangChainEmbedder or a class of your own"
+            )
+
+
+def checked_passages(passages: Iterable[Passage | str]) -> list[Passage]:
+    """Check passages and give each its id.
+
+    Raises:
+        InputError: One of them is not what a passage is made of.
+    """
+    if isinstance(passages, str | Passage):
+        raise InputError("add takes a list of passages; put the one in a list")
+    return [checked_passage(passage) for passage in passages]
+
+
+def checked_extractions(
+    items: Iterable[tuple[Passage | str, Extraction]],
+) -> tuple[list[Passage], dict[str, Extraction]]:
+    """Check passages and their extractions; give the passages, and the extractions by id.
+
+    Raises:
+        InputError: One of them cannot be used, or one text comes with two extractions.
+    """
+    checked = [(checked_passage(passage), checked_extraction(e)) for passage, e in items]
+    by_text: dict[str, Extraction] = {}
+    for passage, extraction in checked:
+        if by_text.setdefault(passage.full_text, extraction) != extraction:
+            raise InputError(
+                f"the text of {passage.id!r} comes with two different extractions; "
+                "passages of one text share theirs"
+            )
+    return [p for p, _ in checked], {p.id: e for p, e in checked}
+
+
+def checked_passage(passage: Passage | str) -> Passage:
+    """Check a passage and give it its id.
+
+    Raises:
+        InputError: Something of it is not what a passage is made of.
+    """
+    if isinstance(passage, str):
+        passage = Passage(passage)
+    if not isinstance(passage, Passage):
+        raise InputError(f"a passage must be a Passage or a str, got {type(passage).__name__}")
+    for name in ("text", "title", "id"):
+        value = getattr(passage, name)
+        if not isinstance(value, str):
+            raise InputError(f"a passage's {name} must be a str, got {type(value).__name__}")
+    if passage.source_id is not None and not isinstance(passage.source_id, str):
+        raise InputError(
+            f"a passage's source_id must be a str or None, got {type(passage.source_id).__name__}"
+        )
+    if not isinstance(passage.metadata, Mapping):
+        raise InputError(f"metadata must be a dict, got {type(passage.metadata).__name__}")
+    metadata = dict(passage.metadata)
+    canonical_json([passage.text, passage.title, passage.id, passage.source_id], name="passage")
+    canonical_json(metadata, name="metadata")
+    id_ = passage.id or content_id(passage.text, passage.title, passage.source_id, metadata)
+    return replace(passage, id=id_, metadata=metadata)
+
+
+def checked_extraction(extraction: Extraction) -> Extraction:
+    """Check a ready-made extraction.
+
+    Raises:
+        InputError: It is none, or holds what the database cannot.
+    """
+    if not isinstance(extraction, Extraction):
+        raise InputError(f"an extraction must be an Extraction, got {type(extraction).__name__}")
+    texts = [*extraction.entities, *(field for t in extraction.triples for field in t)]
+    canonical_json(texts, name="extraction")
+    canonical_json(dict(extraction.dropped), name="dropped")
+    return extraction
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: it holds no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def checked_ids(ids: Collection[str]) -> list[str]:
+    """Check that ids are a collection of str.
+
+    Raises:
+        InputError: They are not.
+    """
+    if isinstance(ids, str):
+        raise InputError(f"ids must be a list of str, got the str {ids!r}; put it in a list")
+    wanted = list(ids)
+    for id_ in wanted:
+        if not isinstance(id_, str):
+            raise InputError(f"an id must be a str, got {type(id_).__name__}")
+    return wanted
+
+
+def check_query(query: str, k: int, score_mode: ScoreMode) -> None:
+    """Refuse a blank query, a k below 1 and an unknown score mode.
+
+    Raises:
+        InputError: One of them is so.
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise InputError(f"the query must be text that is not blank, got {query!r}")
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise InputError(f"k must be a whole number of at least 1, got {k!r}")
+    check_option("score_mode", score_mode, get_args(ScoreMode))
+
+
+def check_option(name: str, value: object, options: Sequence[str]) -> None:
+    """Refuse a value that is none of the options.
+
+    Raises:
+        InputError: It is none.
+    """
+    if value not in options:
+        raise InputError(f"{name} must be one of {', '.join(options)}, got {value!r}")
+
+
+def checked_settings(config: HippoConfig | None, own: HippoConfig) -> HippoConfig:
+    """Give the settings of one query: the memory's own, or others that fit its index.
+
+    Raises:
+        ConfigError: They do not fit.
+    """
+    if config is None:
+        return own
+    for name in _SHAPED_BY:
+        if getattr(config, name) != getattr(own, name):
+            raise ConfigError(
+                f"{name}={getattr(config, name)!r} differs from the memory's "
+                f"{getattr(own, name)!r}; it shapes the index: open the store with it instead"
+            )
+    if config.synonymy and not own.synonymy:
+        raise ConfigError(
+            "synonymy=True, and the memory was opened with synonymy=False: "
+            "open the store with it instead"
+        )
+    return config
