@@ -207,8 +207,9 @@ class HippoIndex:
         lost = [text for text in wanted if text not in found]
         if lost:
             raise StoreCorruptError(
-                f"{len(lost)} {kind} vectors are missing from the store (first: {lost[0]!r}): it was written with "
-                "another triple_rendering: open it with that; or it is damaged: index the passages again in another folder"
+                f"{len(lost)} {kind} vectors are missing from the store (first: {lost[0]!r}): "
+                "it was written with another triple_rendering: open it with that; "
+                "or it is damaged: index the passages again in another folder"
             )
         return found
 

@@ -271,7 +271,7 @@ class Indexing:
         stored: Sequence[StoredPassage],
         extractions: Mapping[str, Extraction],
     ) -> dict[str, Contribution]:
-        """Give what the passages will contribute, and others of the same texts that it changes, by id."""
+        """Give what the passages will contribute, by id, and others that have the same texts."""
         live, namespace = self._index.live(), self._index.namespace
         # Another handle may have read what could not be read here.
         there = writer.extractions(namespace, _failed(extractions), pending=False)

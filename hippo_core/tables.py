@@ -127,7 +127,11 @@ class Reader:
         return int(found or 0)
 
     def changed_since(self, namespace: str, version: int) -> tuple[list[str], set[str]]:
-        """Give the ids of passages added or changed after a version, and the `text_key` of deleted ones' ids."""
+        """Give what was committed after a version.
+
+        Returns:
+            The ids of passages that were added or changed, and the `text_key` of deleted ones' ids.
+        """
         query = sa.select(changes.c.id_key, changes.c.passage_id).where(
             changes.c.namespace == namespace, changes.c.version > version
         )
@@ -168,7 +172,10 @@ class Reader:
     def extractions(
         self, namespace: str, keys: Collection[str], *, pending: bool = True
     ) -> dict[str, Extraction]:
-        """Give what was read out of texts last, finished or partial, by text key; without `pending` only what is committed."""
+        """Give what was read out of texts last, finished or partial, by text key.
+
+        Without `pending` only what is committed with its vectors.
+        """
         query = (
             sa.select(extractions)
             .where(extractions.c.namespace == namespace, extractions.c.status != ENTITIES_READ)
@@ -245,7 +252,7 @@ class Writer(Reader):
     def commit_extractions(
         self, namespace: str, extractor: str, by_key: Mapping[str, Extraction]
     ) -> None:
-        """Make what was read out of texts what their passages say; nothing of it is pending then."""
+        """Make what was read out of texts what their passages say; nothing stays pending."""
         of_namespace = extractions.c.namespace == namespace
         query = sa.select(extractions).where(of_namespace, extractions.c.status != ENTITIES_READ)
         found = list(self._where_in(query, extractions.c.text_key, by_key.keys()))

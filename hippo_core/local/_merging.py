@@ -60,11 +60,28 @@ def merge_names(doc: Doc, titles: Sequence[str], stand_ins: StandIns) -> dict[in
             names[span.start_char] = Name(text, sort)
         taken[span.start : span.end] = [True] * len(span)
         spans.append(span)
+    for span in spans:
+        _hang_by_one_word(span)
     with doc.retokenize() as retokenizer:
         for span in spans:
             if len(span) > 1:
                 retokenizer.merge(span, attrs={"DEP": _role_in_clause(span)})
     return names
+
+
+def _hang_by_one_word(span: Span) -> None:
+    """Let a name's first word with a role carry it, where the parser saw more than one word do so.
+
+    In "founded by Casimir III the Great" it takes "the Great" for a measure of the founding.
+    """
+    inside = range(span.start, span.end)
+    outer = [token for token in span if token.head.i not in inside or token.head.i == token.i]
+    carrier = next((token for token in outer if token.dep_ in _ROLES_IN_CLAUSE), None)
+    if carrier is None or any(token.head.i == token.i for token in outer):
+        return
+    for token in outer:
+        if token.i != carrier.i:
+            token.head = carrier
 
 
 def _role_in_clause(span: Span) -> str:

@@ -207,6 +207,13 @@ RULES = {
             ("Aristotle", "taught", "Alexander the Great"),
         ],
     ),
+    "name in pieces, by which something was done": (
+        "Hill School is a school in York. It was founded by Charles IV the Good in 1364.",
+        [
+            ("Hill School", "was founded by", "Charles IV the Good"),
+            ("Hill School", "was founded in", "1364"),
+        ],
+    ),
     "verb left out": (
         "Nils Dahl taught law in Bergen and medicine in Oslo.",
         [
