@@ -28,8 +28,8 @@ class HippoConfig:
     """
 
     method: Method = "hipporag2"
-    """`hipporag2`: query to triples, phrase and passage nodes. `hipporag`: query entities to phrases, phrase nodes.
-    `dense`: passages by cosine."""
+    """`hipporag2`: query to triples, phrase and passage nodes. `hipporag`: query entities to
+    phrases, phrase nodes. `dense`: passages by cosine."""
 
     # Graph
     synonymy: bool = True
@@ -37,17 +37,19 @@ class HippoConfig:
     synonymy_threshold: float = 0.8
     """Cosine from which two phrases are joined (both papers: 0.8)."""
     synonymy_weight: SynonymyWeight = "cosine"
-    """Weight of a synonymy edge in each direction: its `cosine` (HippoRAG 2), or `one`, as a synonym counts in HippoRAG."""
+    """Weight of a synonymy edge in each direction: `cosine` (HippoRAG 2) or `one` (HippoRAG)."""
     synonymy_on_related: RelatedSynonymy = "replace"
-    """What the cosine does to a pair that a triple joins too: `replace` its count, as the reference does, or `add` to it."""
+    """What it does to a pair that triples join too: `replace` their count, as the reference does,
+    or `add` to it."""
     synonymy_limit: float = 100.0
-    """Accepted pairs per phrase on average, above which indexing stops: the embedder does not fit the threshold."""
+    """Accepted pairs per phrase on average above which indexing stops: the embedder does not fit."""
     relation_count: RelationCount = "passage"
-    """How a triple repeated inside one passage counts: once per `passage` (HippoRAG 2) or per `occurrence` (HippoRAG)."""
+    """How a triple repeated in one passage counts: once per `passage` (HippoRAG 2), or at every
+    `occurrence` (HippoRAG)."""
     triple_rendering: TripleRendering = "tuple"
-    """A triple's text for embedding: the Python text of a `tuple`, as the reference does, or plain `words`."""
+    """A triple's text for embedding: that of a Python `tuple`, as in the reference, or `words`."""
 
-    # HippoRAG 2: linking and seeding
+    # Linking and seeding of HippoRAG 2
     linked_triples: int = 5
     """Triples that the query is linked to."""
     recognition_memory: bool = True
@@ -59,11 +61,13 @@ class HippoConfig:
     passage_weight: float = 0.05
     """Weight of a passage seed beside a phrase seed (HippoRAG 2, section 3.4)."""
 
-    # HippoRAG: expansion and ensemble
+    # Expansion and ensemble of HippoRAG
     expansion: Expansion = "ppr"
-    """How the linked phrases spread: `ppr`, or the ablations `linked_phrases` (only they) and `neighbours` (and their neighbours)."""
+    """How the linked phrases spread: `ppr`, or the ablations `linked_phrases` (they alone) and
+    `neighbours` (they and their neighbours)."""
     dense_ensemble: bool = False
-    """Whether uncertain links (lowest link cosine at or below `ensemble_threshold`) are averaged with dense scores."""
+    """Whether dense scores are averaged in where a link is uncertain: its cosine is at most
+    `ensemble_threshold`."""
     ensemble_threshold: float = 0.9
 
     # Both
@@ -115,7 +119,7 @@ class HippoConfig:
 
     @classmethod
     def hipporag2(cls, **changes: Any) -> Self:
-        """Give HippoRAG 2 as published (Gutiérrez et al., ICML 2025), with the reference's effective edge weights."""
+        """Give HippoRAG 2 as published (ICML 2025), with the reference's effective edge weights."""
         return cls(method="hipporag2", **changes)
 
     @classmethod

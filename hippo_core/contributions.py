@@ -39,7 +39,7 @@ class Contribution:
 
 
 def contribution(passage: Passage, extraction: Extraction) -> Contribution:
-    """Key a passage's triples; one whose subject or object holds no letter, digit or symbol has no key."""
+    """Key a passage's triples; one whose subject or object holds nothing to key by is left out."""
     keyed: dict[KeyedTriple, tuple[Triple, ...]] = {}
     for triple in extraction.triples:
         key = KeyedTriple(*(normalise_phrase(field) for field in triple))
@@ -63,7 +63,7 @@ def phrases_of(triples: Iterable[KeyedTriple]) -> set[str]:
 def render_triple(triple: KeyedTriple, rendering: TripleRendering) -> str:
     """Give a triple's text for embedding.
 
-    As a tuple, without ASCII punctuation inside the fields: the text that the reference code embeds.
+    As a tuple, without ASCII punctuation inside the fields: the text that the reference embeds.
 
     >>> render_triple(KeyedTriple("o'brien", "wrote", "notes"), "tuple")
     "('o brien', 'wrote', 'notes')"

@@ -102,7 +102,7 @@ class Driver:
                     return
                 try:
                     results[position] = context.copy().run(self.run, flow)
-                except BaseException as error:  # handed to the calling thread below
+                except BaseException as error:  # noqa: BLE001 - raised by the calling thread below
                     errors.append(error)
 
         workers = [

@@ -1,4 +1,4 @@
-"""Embedding: the namespace's embedder, checked at its first use against the one that built the index."""
+"""Embedding: the user's embedder, checked at its first use against the one that built the index."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Embedding:
             raise self._mismatch(built_with.name, built_with.dimension, self._name)
 
     def texts(self, texts: Sequence[str], kind: Kind) -> Flow[NDArray[np.float32]]:
-        """Embed texts in one call, shape (n, d); the first call of a handle embeds the probe too."""
+        """Embed texts in one call, shape (n, d); a handle's first call embeds the probe too."""
         if self._dimension is None and (kind != "passage" or len(texts) == self._batch):
             yield from self.texts([], "passage")
         if self._dimension is None:
@@ -56,7 +56,7 @@ class Embedding:
         return _unit(rows, texts)
 
     def query(self, query: str, kinds: Sequence[Kind]) -> Flow[list[NDArray[np.float32]]]:
-        """Embed a query once for each kind, or once for all where the embedder makes no difference."""
+        """Embed a query once for each kind, or once for all where that makes no difference."""
         if self._one_query_encoding:
             rows = yield from self.texts([query], kinds[0])
             return [rows[0]] * len(kinds)
@@ -75,8 +75,9 @@ class Embedding:
             raise self._mismatch(built_with.name, built_with.dimension, self._name, len(probe))
         elif float(built_with.probe.astype(np.float64) @ probe) < SAME_MODEL:
             raise EmbedderMismatchError(
-                f"the index was built with another model than the {self._name!r} given: it encodes the same "
-                "sentence differently; open it with the embedder that built it, or index again in another store"
+                f"the index was built with another model than the {self._name!r} given: it encodes "
+                "the same sentence differently; open it with the embedder that built it, or index "
+                "again in another store"
             )
         self._dimension = len(probe)
 
@@ -94,8 +95,9 @@ class Embedding:
     ) -> EmbedderMismatchError:
         size = f" ({given_dimension} dimensions)" if given_dimension else ""
         return EmbedderMismatchError(
-            f"namespace {self._namespace!r} was built with embedder {built!r} ({dimension} dimensions), "
-            f"the one given is {given!r}{size}; open it with the embedder that built it, or index again in another store"
+            f"namespace {self._namespace!r} was built with embedder {built!r} ({dimension} "
+            f"dimensions), the one given is {given!r}{size}; open it with the embedder that built "
+            "it, or index again in another store"
         )
 
 

@@ -1,16 +1,16 @@
 """The errors that hippo-core raises.
 
 HippoError
-├── ConfigError (ValueError)              a setting out of range, or settings that contradict each other
+├── ConfigError (ValueError)              a setting out of range, or that contradicts another
 ├── InputError (ValueError)               a passage, query, k or id that cannot be used
 ├── MissingDependencyError (ImportError)  an optional package is not installed
-├── ModelRequiredError                    an operation needs a chat model or an extractor and none was given
+├── ModelRequiredError                    a chat model or an extractor is needed and not given
 ├── ModelError                            a call to the user's model failed
 │   ├── TransientModelError               worth another try: rate limit, time-out, 5xx
 │   └── PermanentModelError               another try cannot help: 401, 404, context too long
 ├── ParseError                            a reply of the model that cannot be read
 ├── IndexingError                         passages that could not be read; what was finished is kept
-├── SynonymyError                         the embedder makes nearly every phrase a synonym of every other
+├── SynonymyError                         nearly every phrase is a synonym of every other
 └── StoreError                            the state on disk
     ├── NotAStoreError                    a folder or file that is not ours, or is not there
     ├── SchemaVersionError                written by another version of the format

@@ -18,12 +18,13 @@ def recall_at_k(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
 
 
 def all_recall_at_k(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
-    """Give 1 if every gold passage is among the first k, else 0 (HippoRAG, table 6).
+    """Give 1 if there are gold passages and all are among the first k (HippoRAG, table 6).
 
     >>> all_recall_at_k(["a", "b", "c"], {"a", "c"}, 3)
     1.0
     """
-    return float(set(gold) <= set(ranked[:k]))
+    wanted = set(gold)
+    return float(bool(wanted) and wanted <= set(ranked[:k]))
 
 
 def recall_table(

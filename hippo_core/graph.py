@@ -22,7 +22,7 @@ SHORT_PHRASE = 2  # a phrase of this many letters and digits or fewer looks for 
 
 
 class SynonymPairs(NamedTuple):
-    """Accepted pairs of phrases: positions in the sorted phrases, left < right, and their cosine."""
+    """Accepted pairs: positions in the sorted phrases, left < right, and their cosine."""
 
     left: NDArray[np.int64]
     right: NDArray[np.int64]
@@ -45,8 +45,8 @@ class KnowledgeGraph:
         triples: Distinct keyed triples, sorted.
         triple_phrases: Positions of subject and object, shape (n_triples, 2).
         triple_passages: Which passages state a triple, CSR (n_triples, n_passages).
-        phrase_passages: Number of a passage's distinct triples that hold a phrase, CSR (n_phrases, n_passages)
-            (HippoRAG's matrix P; a triple whose subject is its object counts once).
+        phrase_passages: Number of a passage's distinct triples that hold a phrase, CSR (n_phrases,
+            n_passages): HippoRAG's matrix P. A triple whose subject is its object counts once.
         passage_counts: |C(p)|, the number of passages that hold a phrase, shape (n_phrases,).
         relations: Pairs of distinct phrases joined by triples, weighted by the number of triples.
         synonyms: Accepted synonym pairs.
@@ -99,8 +99,9 @@ class KnowledgeGraph:
     def phrase_edges(self, config: HippoConfig) -> Edges:
         """Give the edges among phrases: relation and synonymy edges, by the design's weights.
 
-        A relation edge weighs twice its triples. A synonym pair adds or puts in place of each direction's
-        count its cosine (or 1), if that direction's phrase is long enough to look for synonyms.
+        A relation edge weighs twice its triples. A synonym pair adds, or puts in place of each
+        direction's count, its cosine (or 1), if that direction's phrase is long enough to look for
+        synonyms.
         """
         relation = self.relations(every_occurrence=config.relation_count == "occurrence")
         if not config.synonymy:
@@ -111,7 +112,7 @@ class KnowledgeGraph:
         return _join(relation, synonyms, self._long, config.synonymy_on_related, self.n_phrases)
 
     def context_edges(self) -> Edges:
-        """Give the edges between passages and their phrases, weight 1; passages follow the phrases."""
+        """Give the edges between phrases and passages, weight 1; passages follow the phrases."""
         held = self.phrase_passages.tocoo()
         phrase, passage = held.row, held.col  # `coords` came with scipy 1.13
         ones = np.ones(len(phrase), dtype=np.float64)
@@ -191,7 +192,7 @@ def _join(
     on_related: RelatedSynonymy,
     n: int,
 ) -> Edges:
-    """Sum both directions of every pair: each is the count of triples or, from a long phrase, the cosine."""
+    """Sum both directions of each pair: the count of triples or, from a long phrase, the cosine."""
     pairs = np.unique(
         np.concatenate([relation.left * n + relation.right, synonyms.left * n + synonyms.right])
     )

@@ -50,8 +50,8 @@ class HippoRAG:
     """A memory of passages: add, delete and retrieve at any time, from any thread or event loop.
 
     Args:
-        chat_model: Reads passages and judges linked triples; not needed where `openie` is given, or where
-            nothing has to be read.
+        chat_model: Reads passages and judges linked triples; not needed where `openie` is given, or
+            where nothing has to be read.
         embedder: Embeds passages, phrases, triples and queries.
         store: None for a memory that ends with the process, or a folder.
         namespace: Name of this memory inside the store.
@@ -68,7 +68,8 @@ class HippoRAG:
     >>> from hippo_core.testing import HashEmbedder
     >>> memory = HippoRAG(None, HashEmbedder())
     >>> wrote = Extraction(triples=(Triple("Ada Lovelace", "wrote", "the first program"),))
-    >>> report = memory.add_extracted([(Passage("Ada Lovelace wrote the first program.", id="ada"), wrote)])
+    >>> ada = Passage("Ada Lovelace wrote the first program.", id="ada")
+    >>> report = memory.add_extracted([(ada, wrote)])
     >>> [hit.passage.id for hit in memory.retrieve("Who wrote the first program?")]
     ['ada']
     """
@@ -114,12 +115,16 @@ class HippoRAG:
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
     ) -> IndexReport:
-        """Index passages; the same passage again is unchanged and costs nothing, the same id with other content is an update.
+        """Index passages.
+
+        The same passage again is unchanged and costs nothing; the same id with other content is an
+        update.
 
         Args:
             passages: Passages or bare texts. Those without any text are skipped and counted.
-            on_error: What a passage that cannot be read does: `raise` an IndexingError, with nothing of this call
-                visible and all that was read kept; or `skip`, indexing it for dense retrieval only.
+            on_error: What a passage that cannot be read does: `raise` an IndexingError, with
+                nothing of this call visible and all that was read kept; or `skip`, indexing it for
+                dense retrieval only.
             progress: Called after each passage that was read.
             chat_model: Used for this call in place of the memory's own.
 
@@ -150,7 +155,7 @@ class HippoRAG:
         return await self._driver(models, meter).arun(flow)
 
     def add_extracted(self, items: Iterable[tuple[Passage | str, Extraction]]) -> IndexReport:
-        """Index passages with ready-made extractions: a curated or precomputed graph, no model reads anything.
+        """Index passages with ready-made extractions: a curated graph, which no model has to read.
 
         Raises:
             InputError: A passage cannot be used; nothing was done.
@@ -168,7 +173,7 @@ class HippoRAG:
         return await self._driver(self._models, meter).arun(flow)
 
     def delete(self, ids: Collection[str]) -> DeleteReport:
-        """Delete passages by id, with every phrase, triple and vector that no other passage uses; no model is called."""
+        """Delete passages by id, and all that no other passage uses; no model is called."""
         return self._indexing(self._models).delete(checked_ids(ids))
 
     async def adelete(self, ids: Collection[str]) -> DeleteReport:
@@ -192,8 +197,8 @@ class HippoRAG:
             query: Text that is not blank.
             k: How many, at least 1.
             config: Other settings for this query; those that shape the index must be the memory's.
-            score_mode: `ppr`: the walk's mass on the passage, or its cosine on a dense path; `relative`: divided by the best.
-                Neither is a confidence.
+            score_mode: `ppr`: the walk's mass on the passage, or its cosine on a dense path;
+                `relative`: divided by the best. Neither is a confidence.
             chat_model: Used for this call in place of the memory's own.
 
         Raises:

@@ -1,7 +1,8 @@
 """HippoIndex: one namespace's state in memory, derived from the store and kept up with it.
 
-Readers take a `Snapshot`: an immutable view of one whole state. The index follows the store's change log, so a
-commit of this handle, another handle or another process is applied by the same code, passage by passage.
+Readers take a `Snapshot`: an immutable view of one whole state. The index follows the store's
+change log, so a commit of this handle, another handle or another process is applied by the same
+code, passage by passage.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Snapshot:
     _forms: dict[int, str] = field(default_factory=dict)  # display forms asked for so far
 
     def display_triple(self, position: int) -> Triple:
-        """Give a triple as users see it: each phrase in its display form, the relation in its commonest spelling."""
+        """Give a triple as users see it: phrases in display form, the relation as most often."""
         relation = Counter(
             spelling.relation
             for column in self.stating(position)
@@ -54,7 +55,7 @@ class Snapshot:
         return Triple(self.display_form(subject), _commonest(relation), self.display_form(object_))
 
     def display_form(self, phrase: int) -> str:
-        """Give a phrase's most frequent spelling over the live passages; ties go to the first in order."""
+        """Give a phrase's most frequent spelling over the live passages; ties go by order."""
         form = self._forms.get(phrase)
         if form is None:
             form = self._forms[phrase] = _commonest(self._spellings(phrase))

@@ -1,6 +1,7 @@
 """The write path: passages are read, embedded and committed, and taken back.
 
-`add` keeps every finished model call at once; the passages themselves become visible together, in one commit at the end.
+`add` keeps every finished model call at once; the passages themselves become visible together, in
+one commit at the end.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Plan:
 
     ids: tuple[str, ...]
     changed: Mapping[str, Passage]
-    """Passages to write, by id: new ones, and those with other content or no finished extraction."""
+    """Passages to write, by id: new, of other content, or without a finished extraction."""
     updated: frozenset[str]
     unchanged: tuple[str, ...]
     blank: int
@@ -77,7 +78,7 @@ class Indexing:
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
     ) -> Flow[IndexReport]:
-        """Index passages. `given` holds ready-made extractions by passage id; then no model reads anything.
+        """Index passages; with `given` extractions by passage id no model reads anything.
 
         Raises:
             IndexingError: `on_error` is "raise" and some passage could not be read.
@@ -122,7 +123,8 @@ class Indexing:
             ids.append(passage.id)
             if asked.setdefault(passage.id, passage) != passage:
                 raise InputError(
-                    f"id {passage.id!r} stands for two different passages in one call; give each its own id"
+                    f"id {passage.id!r} stands for two different passages in one call; "
+                    "give each its own id"
                 )
         with self._index.store.read() as reader:
             stored = {s.passage.id: s for s in reader.passages(self._index.namespace, list(asked))}
@@ -146,7 +148,7 @@ class Indexing:
         meter: Meter,
         progress: OnProgress | None,
     ) -> Flow[dict[str, Extraction]]:
-        """Give the extraction of each changed text, by text key; read those that the store does not have."""
+        """Give the extraction of each changed text, by text key; read what the store lacks."""
         texts = {text_key(p.full_text): p.full_text for p in plan.changed.values()}
         if given is not None:
             return {text_key(p.full_text): _with_status(given[i]) for i, p in plan.changed.items()}
@@ -156,7 +158,8 @@ class Indexing:
         missing = [key for key in texts if key not in finished]
         if missing and not self._models.can_extract:
             raise ModelRequiredError(
-                f"{len(missing)} passages have to be read, and neither a chat model nor an OpenIE was given; "
+                f"{len(missing)} passages have to be read, and neither a chat model nor an OpenIE "
+                "was given; "
                 "give one, or add ready-made extractions with add_extracted()"
             )
         tally = _Tally(len(missing), meter, progress)
@@ -200,7 +203,7 @@ class Indexing:
     # -- embed --------------------------------------------------------------------------------
 
     def _embed(self, stored: Sequence[StoredPassage]) -> Flow[Vectors]:
-        """Give the vectors of all texts that the passages need; embed those that the store does not have."""
+        """Give the vectors of all texts that the passages need; embed what the store lacks."""
         contributions = [contribution(s.passage, s.extraction) for s in stored]
         wanted: dict[Kind, list[str]] = {
             "passage": _unique(c.passage.full_text for c in contributions),

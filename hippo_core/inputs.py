@@ -49,7 +49,8 @@ def check_methods(part: object, name: str, methods: Sequence[str]) -> None:
         if not callable(getattr(part, method, None)):
             raise TypeError(
                 f"{name} must have a method {method}(), {type(part).__name__} has none; wrap your "
-                "framework's model with LangChainChatModel, LangChainEmbedder or a class of your own"
+                "framework's model with LangChainChatModel, LangChainEmbedder or a class of your "
+                "own"
             )
 
 

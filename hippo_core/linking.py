@@ -1,4 +1,4 @@
-"""Linking: query -> triples (HippoRAG 2, section 3.3), or query entities -> phrases (HippoRAG, section 2.3)."""
+"""Linking: query to triples (HippoRAG 2, 3.3), or query entities to phrases (HippoRAG, 2.3)."""
 
 from __future__ import annotations
 

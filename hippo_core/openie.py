@@ -1,4 +1,4 @@
-"""OpenIE with a chat model: named entities, then triples conditioned on them (both papers, section 3.1)."""
+"""OpenIE with a chat model: named entities, then triples conditioned on them."""
 
 from __future__ import annotations
 

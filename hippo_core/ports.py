@@ -1,4 +1,4 @@
-"""What the core asks of the world: a chat model, an embedder, and optionally its own OpenIE and recognition memory."""
+"""What the core asks of the world: a chat model, an embedder, maybe a reader and a judge."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hippo_core.types import Completion, Extraction, Kind, Message, Triple
 class ChatModel(Protocol):
     """A chat model. Calls come from several threads at once.
 
-    An implementation may raise what its SDK raises: the caller converts it once, by its status code.
-    Turn the SDK's own retries off; the core tries a call up to four times.
+    An implementation may raise what its SDK raises: the caller converts it once, by its status
+    code. Turn the SDK's own retries off; the core tries a call up to four times.
 
     An optional attribute `name: str` goes into the extractor's fingerprint.
     """
@@ -34,8 +34,8 @@ class ChatModel(Protocol):
 class Embedder(Protocol):
     """An embedding model. Calls come from several threads at once.
 
-    Optional attributes: `name: str`, compared when an index is opened, and `one_query_encoding: bool`,
-    True where the three query kinds give the same vector, so that a query is embedded once.
+    Optional attributes: `name: str`, compared when an index is opened, and `one_query_encoding:
+    bool`, True where the three query kinds give the same vector, so that a query is embedded once.
     """
 
     def embed(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
@@ -70,5 +70,5 @@ class RecognitionMemory(Protocol):
     """A judge of linked triples that needs no chat model."""
 
     def choose(self, query: str, candidates: Sequence[Triple]) -> Sequence[int]:
-        """Give the 0-based positions of the candidates that help to answer the query; empty if none does."""
+        """Give the 0-based positions of the candidates that help to answer; empty if none does."""
         ...

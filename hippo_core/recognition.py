@@ -25,8 +25,8 @@ def recognise(
 ) -> Flow[Recognition]:
     """Ask once which candidates help to answer the query, by number.
 
-    "None" is an answer: dense ranking follows. A reply that cannot be read, or a call that failed, is none:
-    all candidates stay, and the path says so.
+    "None" is an answer: dense ranking follows. A reply that cannot be read, or a call that failed,
+    is no answer: all candidates stay, and the path says so.
     """
     everything = tuple(range(len(candidates)))
     try:

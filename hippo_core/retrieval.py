@@ -1,7 +1,7 @@
 """The read path: one query to ranked passages, by HippoRAG 2, HippoRAG, or dense retrieval alone.
 
-Each method turns the query into a `Ranking` of all passages of one snapshot; what is returned to the user is cut and
-explained afterwards, in the same way for all.
+Each method turns the query into a `Ranking` of all passages of one snapshot; what is returned to
+the user is cut and explained afterwards, in the same way for all.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def retrieve(
     config: HippoConfig,
     score_mode: ScoreMode = "ppr",
 ) -> Flow[Retrieval]:
-    """Rank the passages of a snapshot for a query, and give the k best, all of them if there are fewer."""
+    """Rank the passages of a snapshot for a query; give the k best, or all if there are fewer."""
     if not snapshot.contributions:
         return Retrieval(query, (), RetrievalPath.EMPTY)
     search = _Search(query, snapshot, embedding, models, config)
@@ -115,7 +115,7 @@ class _Search:
         return Ranking(cosines(self.snapshot.passage_vectors, to_passage), path, detail)
 
     def hipporag2(self) -> Flow[Ranking]:
-        """Link to triples, let recognition memory choose, walk from their phrases and all passages."""
+        """Link to triples, let recognition memory choose, walk from their phrases and passages."""
         if not self.graph.triples:
             return (yield from self.dense(RetrievalPath.DENSE_NOTHING_LINKED))
         to_passage, to_triple = yield from self.embedding.query(self.query, QUERY_KINDS[:2])
@@ -184,7 +184,8 @@ class _Search:
         if self.models.chat is not None:
             return (yield from read_query_entities(self.query))
         raise ModelRequiredError(
-            "HippoRAG reads the query's entities with a chat model or an OpenIE, and neither was given; "
+            "HippoRAG reads the query's entities with a chat model or an OpenIE, and neither was "
+            "given; "
             "give one, or use HippoConfig.hipporag2() or HippoConfig.dense()"
         )
 

@@ -14,15 +14,16 @@ Positions = NDArray[np.int64]
 def triple_seeds(
     triple_phrases: Positions, scores: Scores, specificity: Scores, *, top: int
 ) -> Scores:
-    """Weigh the phrases of the kept triples: mean triple score x node specificity, the best `top` only.
+    """Weigh the phrases of the kept triples: mean triple score x node specificity.
 
-    HippoRAG 2, section 3.4, with the reference's division by |C(p)|. Kept triples that all scale to 0 count alike.
+    HippoRAG 2, section 3.4, with the reference's division by |C(p)|. Kept triples that all scale to
+    0 count alike.
 
     Args:
         triple_phrases: (m, 2), subject and object of each kept triple.
         scores: (m,), their min-max scaled scores.
         specificity: (n_phrases,), 1 / |C(p)|, or ones to leave it out.
-        top: How many phrases.
+        top: How many phrases get a weight, the best.
     """
     weights = np.zeros(len(specificity))
     if not len(scores):
@@ -44,7 +45,7 @@ def passage_seeds(dense: Scores, weight: float) -> Scores:
 
 
 def entity_seeds(linked: Positions, specificity: Scores) -> Scores:
-    """Weigh the phrases that the query's entities were linked to: node specificity each, once (HippoRAG, section 2.3)."""
+    """Weigh the linked phrases: node specificity each, once (HippoRAG, section 2.3)."""
     weights = np.zeros(len(specificity))
     weights[linked] = specificity[linked]
     return weights

@@ -1,7 +1,8 @@
 """Store: what is kept, in one transactional database (SQLite through SQLAlchemy Core).
 
-Everything else - graph, matrices, synonymy edges - is derived from it. A store is in memory, or one folder
-with one database file in it. Writes are short transactions; a commit of passages is all or nothing.
+Everything else - graph, matrices, synonymy edges - is derived from it. A store is in memory, or one
+folder with one database file in it. Writes are short transactions; a commit of passages is all or
+nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Store:
         create: Whether a missing or empty folder becomes a new store.
 
     Raises:
-        NotAStoreError: The location is a file, a folder of something else, or missing with `create=False`.
+        NotAStoreError: The location is a file, a folder of something else, or missing with
+            `create=False`.
         SchemaVersionError: The store was written by another version of the format.
         StoreCorruptError: The database file cannot be read.
     """
@@ -133,7 +135,8 @@ class Store:
         if version != SCHEMA_VERSION:
             newer = version > SCHEMA_VERSION
             raise SchemaVersionError(
-                f"{self._name} has schema version {version}, this hippo-core reads version {SCHEMA_VERSION}; "
+                f"{self._name} has schema version {version}, this hippo-core reads version "
+                f"{SCHEMA_VERSION}; "
                 + ("upgrade hippo-core" if newer else "open it with the hippo-core that wrote it")
             )
         return str(found["store_id"])
@@ -175,7 +178,7 @@ def _refuse_orphaned_log(path: Path) -> None:
 
 
 def _create_file(path: Path) -> None:
-    """Make a whole database under another name, then put it in place unless another process was faster."""
+    """Make a whole database under another name; put it in place if no other process was faster."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{DATABASE}.{uuid.uuid4().hex}")
@@ -248,6 +251,7 @@ def _converted(folder: Path | None) -> Iterator[None]:
             ) from error
         if any(word in said for word in ("not a database", "malformed", "corrupt")):
             raise StoreCorruptError(
-                f"{where} cannot be read ({said}); restore it from a copy, or index the passages again in another folder"
+                f"{where} cannot be read ({said}); restore it from a copy, or index the passages "
+                "again in another folder"
             ) from error
         raise StoreError(f"{where}: {said}") from error

@@ -1,7 +1,7 @@
-"""Synonyms: the pairs of phrases whose cosine reaches the threshold, kept up as phrases come and go.
+"""Synonyms: the pairs of phrases whose cosine reaches the threshold, as phrases come and go.
 
-Exact: new phrases are compared with all, and only accepted pairs are kept, so that no history of the same
-phrases gives other pairs (HippoRAG, section 2.2; HippoRAG 2, section 3.2).
+Exact: new phrases are compared with all, and only accepted pairs are kept, so that no history of
+the same phrases gives other pairs (HippoRAG, section 2.2; HippoRAG 2, section 3.2).
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Synonyms:
         if allowed is not None and (not complete or self._pairs + len(pairs) > allowed):
             raise SynonymyError(
                 f"more than {self._limit:g} synonyms per phrase reach synonymy_threshold="
-                f"{self._threshold:g} (over {allowed} pairs of {len(texts) + len(others)} phrases): this embedder gives "
-                "unlike phrases high cosines; raise the threshold, or switch synonymy off"
+                f"{self._threshold:g} (over {allowed} pairs): this embedder gives unlike phrases "
+                "high cosines; raise the threshold, or switch synonymy off"
             )
         ordered = tuple((min(a, b), max(a, b), c) for a, b, c in pairs)
         return SynonymPlan(frozenset(texts), ordered, self._generation)

@@ -187,7 +187,7 @@ class Reader:
         return {row.text_key: _extraction(row) for row in rows}
 
     def entities(self, namespace: str, key: str, extractor: str) -> tuple[str, ...] | None:
-        """Give the entities of a text whose triples are still missing, if this extractor read them."""
+        """Give the entities of a text whose triples are still missing, if this extractor has."""
         found = self._connection.scalar(
             sa.select(extractions.c.entities).where(
                 extractions.c.namespace == namespace,

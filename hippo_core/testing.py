@@ -1,4 +1,4 @@
-"""Deterministic stand-ins for models, for the tests of whoever uses this package. Needs no test framework."""
+"""Deterministic stand-ins for models, for the tests of whoever uses this package."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ScriptedChatModel:
 
 
 class TableChatModel(ScriptedChatModel):
-    """Reads passages from a table of extractions by full text; keeps the first candidates at recognition.
+    """Reads passages from a table of extractions, by full text; keeps the first candidates.
 
     Args:
         table: Extraction by the text that is read (title, newline, text).

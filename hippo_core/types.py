@@ -77,7 +77,8 @@ class Status(StrEnum):
 class Passage:
     """The unit that is indexed and returned.
 
-    `id` defaults to the sha256 of text, title, source and metadata, so that adding the same passage twice is idempotent.
+    `id` defaults to the sha256 of text, title, source and metadata, so that adding the same passage
+    twice is idempotent.
     `metadata` is JSON: str keys; str, int, float, bool, None, list and dict values.
     """
 
@@ -160,7 +161,7 @@ class ScoredPassage:
     """1 is the best."""
     status: Status = Status.OK
     triples: tuple[Triple, ...] = ()
-    """The passage's own triples whose phrases hold most of the walk's mass, best first: why it is here."""
+    """The passage's own triples on which most of the walk's mass lies: why it is here."""
 
 
 class RetrievalPath(StrEnum):
