@@ -42,7 +42,7 @@ class HippoConfig:
     """What it does to a pair that triples join too: `replace` their count, as the reference does,
     or `add` to it."""
     synonymy_limit: float = 100.0
-    """Accepted pairs per phrase on average above which indexing stops: the embedder does not fit."""
+    """Accepted pairs per phrase on average above which indexing stops: the embedder is unfit."""
     relation_count: RelationCount = "passage"
     """How a triple repeated in one passage counts: once per `passage` (HippoRAG 2), or at every
     `occurrence` (HippoRAG)."""
