@@ -110,13 +110,17 @@ class HippoIndex:
 
     def snapshot(self) -> Snapshot:
         """Give the store's present state; derive it first if something was committed."""
-        # The store's lock before the index's, as a commit takes them: otherwise both could wait.
-        with self.store.read() as reader:
-            self.catch_up(reader)
+        self.refresh()
         with self._lock:
             if self._snapshot is None:
                 self._snapshot = self._derive()
             return self._snapshot
+
+    def refresh(self) -> None:
+        """Apply what was committed; nothing is derived yet."""
+        # The store's lock before the index's, as a commit takes them: otherwise both could wait.
+        with self.store.read() as reader:
+            self.catch_up(reader)
 
     def catch_up(self, reader: Reader, plan: SynonymPlan | None = None) -> None:
         """Apply what was committed since the last time."""

@@ -108,7 +108,7 @@ class Indexing:
             writer.delete_passages(self._index.namespace, found)
             self._purge_texts(writer, gone)
         if found:
-            self._index.snapshot()
+            self._index.refresh()
             self._index.store.truncate_log()
         return DeleteReport(found, tuple(i for i in wanted if i not in set(found)))
 
@@ -246,7 +246,7 @@ class Indexing:
     ) -> None:
         index, namespace = self._index, self._index.namespace
         with index.committing:
-            index.snapshot()
+            index.refresh()
             synonyms = index.plan_synonyms(vectors["phrase"])
             with index.store.write() as writer:
                 index.catch_up(writer)
