@@ -19,7 +19,7 @@ from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 
-from hippo_core import HippoConfig, Retrieval, Triple
+from hippo_core import HippoConfig, HippoError, Retrieval, Triple
 from hippo_core.local import MiniLM, SpacyOpenIE
 from langchain_hipporag import HippoRAGRetriever
 
@@ -81,7 +81,10 @@ def main() -> int:
     """Print every question, both rankings and the count."""
     started = time.perf_counter()
     llm = _chat_model()
-    retriever = build(llm)
+    try:
+        retriever = build(llm)
+    except HippoError as error:
+        raise SystemExit(f"{type(error).__name__}: {error}") from error
     stats = retriever.hippo.stats()
     print(
         f"Indexed {stats.passages} passages in {time.perf_counter() - started:.1f} s: "
@@ -116,15 +119,16 @@ def _answer(llm: Any, question: Question, context: list[Document]) -> str:
 def _print_question(
     number: int, question: Question, by_dense: list[str], by_graph: list[Document]
 ) -> None:
-    print(f"\n{number}. {question.text}\n   answer: {question.answer}")
+    print(f"\n{number}. {question.text}\n   expected answer: {question.answer}")
     print(f"   {'dense':<{COLUMN}}HippoRAG 2")
     for left, document in zip(by_dense, by_graph, strict=True):
         right = str(document.id)
         print(f"   {_marked(left, question):<{COLUMN}}{_marked(right, question)}")
+    print("   brought up by")
     for document in by_graph:
-        if document.id in question.needs and document.id not in by_dense:
-            for triple in document.metadata["hipporag_triples"]:
-                print(f"      {document.id}: {' - '.join(Triple(*triple))}")
+        if document.id in question.needs:
+            triples = (" - ".join(Triple(*t)) for t in document.metadata["hipporag_triples"])
+            print(f"      {document.id}: {'; '.join(triples)}")
 
 
 def _marked(id_: str, question: Question) -> str:

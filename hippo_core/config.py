@@ -36,6 +36,8 @@ class HippoConfig:
     """Whether phrases of similar meaning are joined (ablation: off)."""
     synonymy_threshold: float = 0.8
     """Cosine from which two phrases are joined (both papers: 0.8)."""
+    synonymy_min_length: int = 3
+    """Letters and digits from which a phrase looks for synonyms."""
     synonymy_weight: SynonymyWeight = "cosine"
     """Weight of a synonymy edge in each direction: `cosine` (HippoRAG 2) or `one` (HippoRAG)."""
     synonymy_on_related: RelatedSynonymy = "replace"
@@ -69,6 +71,10 @@ class HippoConfig:
     """Whether dense scores are averaged in where a link is uncertain: its cosine is at most
     `ensemble_threshold`."""
     ensemble_threshold: float = 0.9
+    ensemble_weight: float = 0.5
+    """Share of the dense score where it is averaged in."""
+    neighbour_share: float = 0.5
+    """Weight of a neighbour beside the smallest seed, with `neighbours`."""
 
     # Both
     node_specificity: bool = True
@@ -110,6 +116,9 @@ class HippoConfig:
         self._require("synonymy_limit", self.synonymy_limit > 0, "above 0")
         self._require("passage_weight", 0 <= self.passage_weight, "at least 0")
         self._require("ensemble_threshold", -1 <= self.ensemble_threshold <= 1, "between -1 and 1")
+        for name in ("ensemble_weight", "neighbour_share"):
+            self._require(name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
+        self._require("synonymy_min_length", self.synonymy_min_length >= 0, "at least 0")
         self._require("damping", 0 <= self.damping < 1, "at least 0 and below 1")
         self._require("ppr_tolerance", 0 < self.ppr_tolerance < 1, "above 0 and below 1")
 

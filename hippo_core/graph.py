@@ -6,7 +6,7 @@ passages by id, phrases and triples by key. So any history of the same corpus gi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,6 @@ from hippo_core.config import HippoConfig, RelatedSynonymy
 from hippo_core.contributions import Contribution, KeyedTriple, phrases_of
 from hippo_core.pagerank import Transition, transition_matrix
 from hippo_core.text import letters_and_digits
-
-SHORT_PHRASE = 2  # a phrase of this many letters and digits or fewer looks for no synonyms
 
 
 class SynonymPairs(NamedTuple):
@@ -45,6 +43,7 @@ class KnowledgeGraph:
         triples: Distinct keyed triples, sorted.
         triple_phrases: Positions of subject and object, shape (n_triples, 2).
         triple_passages: Which passages state a triple, CSR (n_triples, n_passages).
+        phrase_triples: Which triples a phrase is an end of, CSR (n_phrases, n_triples).
         phrase_passages: Number of a passage's distinct triples that hold a phrase, CSR (n_phrases,
             n_passages): HippoRAG's matrix P. A triple whose subject is its object counts once.
         passage_counts: |C(p)|, the number of passages that hold a phrase, shape (n_phrases,).
@@ -67,19 +66,25 @@ class KnowledgeGraph:
             dtype=np.int64,
         ).reshape(-1, 2)
         self.triple_passages, self._occurrences = self._stated_by(contributions)
+        self.phrase_triples = self._ends()
         self.phrase_passages = self._held_by()
         self.passage_counts: NDArray[np.int64] = np.diff(self.phrase_passages.indptr).astype(
             np.int64
         )
-        self._long = np.array(
-            [letters_and_digits(p) > SHORT_PHRASE for p in self.phrases], dtype=bool
-        )
+        self._lengths = np.array([letters_and_digits(p) for p in self.phrases], dtype=np.int64)
         self._transitions: dict[tuple[object, ...], Transition] = {}
 
     @property
     def n_phrases(self) -> int:
         """Number of phrase nodes."""
         return len(self.phrases)
+
+    def touching(self, phrases: Iterable[str]) -> NDArray[np.int64]:
+        """Give the positions of the triples of which one of these phrases is an end, sorted."""
+        held = self.phrase_triples
+        rows = [self.position[phrase] for phrase in phrases]
+        found = [held.indices[held.indptr[row] : held.indptr[row + 1]] for row in rows]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
     def node_specificity(self) -> NDArray[np.float64]:
         """Give 1 / |C(p)| per phrase (HippoRAG, section 2.3), shape (n_phrases,)."""
@@ -109,7 +114,8 @@ class KnowledgeGraph:
         synonyms = self.synonyms
         if config.synonymy_weight == "one":
             synonyms = synonyms._replace(cosine=np.ones_like(synonyms.cosine))
-        return _join(relation, synonyms, self._long, config.synonymy_on_related, self.n_phrases)
+        is_long = self._lengths >= config.synonymy_min_length
+        return _join(relation, synonyms, is_long, config.synonymy_on_related, self.n_phrases)
 
     def context_edges(self) -> Edges:
         """Give the edges between phrases and passages, weight 1; passages follow the phrases."""
@@ -124,6 +130,7 @@ class KnowledgeGraph:
             with_passages,
             config.synonymy,
             config.synonymy_weight,
+            config.synonymy_min_length,
             config.synonymy_on_related,
             config.relation_count,
         )
@@ -158,16 +165,17 @@ class KnowledgeGraph:
             sp.coo_array((counted, place), shape=shape).tocsr(),
         )
 
-    def _held_by(self) -> sp.csr_array:
+    def _ends(self) -> sp.csr_array:
         n = len(self.triples)
         subjects, objects = self.triple_phrases[:, 0], self.triple_phrases[:, 1]
         both = objects != subjects
         rows = np.concatenate([subjects, objects[both]])
         columns = np.concatenate([np.arange(n), np.flatnonzero(both)])
-        holds = sp.coo_array(
-            (np.ones(len(rows)), (rows, columns)), shape=(self.n_phrases, n)
-        ).tocsr()
-        held: sp.csr_array = (holds @ self.triple_passages).tocsr()
+        place = (rows, columns)
+        return sp.coo_array((np.ones(len(rows)), place), shape=(self.n_phrases, n)).tocsr()
+
+    def _held_by(self) -> sp.csr_array:
+        held: sp.csr_array = (self.phrase_triples @ self.triple_passages).tocsr()
         held.sort_indices()
         return held
 

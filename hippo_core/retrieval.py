@@ -36,12 +36,7 @@ from hippo_core.types import (
 )
 
 EXPLAINING_TRIPLES = 3  # triples shown with a passage
-UNCERTAIN_WEIGHT = (
-    0.5  # HippoRAG's ensemble is the mean of both scores (appendix, "uncertainty-based ensemble")
-)
-NEIGHBOUR_SHARE = (
-    0.5  # of the smallest seed, for each neighbour (ablation "query nodes and neighbours")
-)
+
 
 Scores = NDArray[np.float64]
 
@@ -167,7 +162,8 @@ class _Search:
         if certain or not self.config.dense_ensemble:
             return ranking
         dense = yield from self.dense(RetrievalPath.ENSEMBLE)
-        mean = UNCERTAIN_WEIGHT * (by_passage + min_max(dense.scores))
+        share = self.config.ensemble_weight
+        mean = (1 - share) * by_passage + share * min_max(dense.scores)
         return replace(ranking, scores=mean, path=RetrievalPath.ENSEMBLE)
 
     def _recognise(self, candidates: Sequence[Triple]) -> Flow[Recognition]:
@@ -211,7 +207,7 @@ class _Search:
             return seeds, None
         near = self.graph.neighbours(self.config)[np.flatnonzero(seeds)].indices
         mass = seeds.copy()
-        mass[np.unique(near)] += NEIGHBOUR_SHARE * seeds[seeds > 0].min()
+        mass[np.unique(near)] += self.config.neighbour_share * seeds[seeds > 0].min()
         return mass, None
 
     def _linked(
@@ -272,12 +268,11 @@ def _best(
 
 
 def _explanation(position: int, mass: Scores | None, snapshot: Snapshot) -> tuple[Triple, ...]:
-    """Give the passage's triples on whose phrases most of the walk's mass lies."""
+    """Give the triples over which most of the walk came to the passage: both ends hold mass."""
     if mass is None:
         return ()
     graph = snapshot.graph
-    spellings = snapshot.contributions[position].triples
-    weighed = sorted(
-        (-(mass[graph.position[t.subject]] + mass[graph.position[t.object]]), t) for t in spellings
-    )
-    return tuple(spellings[t][0] for weight, t in weighed[:EXPLAINING_TRIPLES] if weight < 0)
+    near = graph.touching(snapshot.contributions[position].phrases)
+    flow = mass[graph.triple_phrases[near]].prod(axis=1)
+    best = [i for i in top_k(flow, EXPLAINING_TRIPLES) if flow[i] > 0]
+    return tuple(snapshot.display_triple(int(near[i])) for i in best)

@@ -161,7 +161,9 @@ class ScoredPassage:
     """1 is the best."""
     status: Status = Status.OK
     triples: tuple[Triple, ...] = ()
-    """The passage's own triples on which most of the walk's mass lies: why it is here."""
+    """Why it is here: the triples over which most of the walk came to it, best first.
+
+    Each has one of the passage's phrases; it may be stated by another passage."""
 
 
 class RetrievalPath(StrEnum):

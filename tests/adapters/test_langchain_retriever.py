@@ -67,9 +67,9 @@ def test_the_mass_of_the_walk_is_there_for_who_asks(retriever, question):
 def test_triples_explain_a_document_on_request(retriever, question):
     assert "hipporag_triples" not in retriever.invoke(question)[0].metadata
     explained = retriever.model_copy(update={"include_triples": True}).invoke(question)
-    assert explained[1].metadata["hipporag_triples"] == [
-        ["Brooklyn Bridge", "was designed by", "John Roebling"]
-    ]
+    assert ["Brooklyn Bridge", "was designed by", "John Roebling"] in (
+        explained[1].metadata["hipporag_triples"]
+    )
 
 
 # -- documents -------------------------------------------------------------------------------------

@@ -46,10 +46,15 @@ def test_hipporag2_finds_all_needed_passages_for_30_percent_more_questions_than_
 
 def test_no_question_is_answered_by_one_passage(demo: ModuleType) -> None:
     texts = {str(d.id): f"{d.metadata['title']} {d.page_content}" for d in demo.documents()}
+    titles = {str(d.id): d.metadata["title"] for d in demo.documents()}
     for question in demo.questions():
         assert len(set(question.needs)) >= 2
         assert set(question.needs) <= set(texts)
         assert question.answer in texts[question.needs[-1]]
+        for earlier, later in zip(question.needs, question.needs[1:], strict=False):
+            title = titles[later]
+            assert title in texts[earlier], "a passage names the next one"
+            assert title not in question.text, "the question does not"
 
 
 def test_the_demo_prints_both_rankings_the_triples_and_its_misses() -> None:
@@ -61,4 +66,7 @@ def test_the_demo_prints_both_rankings_the_triples_and_its_misses() -> None:
     assert len(asked) == 26
     assert done.stdout.count("dense    ") >= 26
     assert re.search(r"Missed by HippoRAG 2: \d+", done.stdout)
-    assert re.search(r"^      [\w-]+: .+ - .+ - .+$", done.stdout, flags=re.M)
+    assert (
+        len(re.findall(r"brought up by\n      [\w-]+: .+ - .+ - .+$", done.stdout, flags=re.M))
+        == 26
+    )
