@@ -65,7 +65,8 @@ def accept(request: Request, reply: Any, seconds: float, meter: Meter) -> Any:
     if isinstance(request, Extract) and not isinstance(reply, Extraction):
         raise TypeError(f"OpenIE.extract must return an Extraction, got {type(reply).__name__}")
     if isinstance(request, NameEntities):
-        return _checked_list(reply, str, "OpenIE.query_entities must return a list of str")
+        named = _checked_list(reply, str, "OpenIE.query_entities must return a list of str")
+        return tuple(map(str, named))  # of a subclass, such as NumPy's, a plain str
     if isinstance(request, Choose):
         return _checked_list(reply, Integral, "RecognitionMemory.choose must return positions")
     return reply
@@ -142,9 +143,9 @@ def estimate_tokens(input_characters: int, output_characters: int) -> TokenUsage
 def as_model_error(error: Exception) -> ModelError:
     """Convert an SDK's exception by its status code, its Retry-After header or its type."""
     response = getattr(error, "response", None)
-    status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
+    status = _status(error, response)
     message = f"{type(error).__name__}: {error}"
-    if isinstance(status, int):
+    if status is not None:
         transient = status in (408, 409, 425, 429) or status >= 500
     else:
         name = type(error).__name__.lower()
@@ -154,6 +155,16 @@ def as_model_error(error: Exception) -> ModelError:
     if transient:
         return TransientModelError(message, _retry_after(getattr(response, "headers", None)))
     return PermanentModelError(message)
+
+
+def _status(error: Exception, response: Any) -> int | None:
+    """Find the HTTP status where the usual SDKs keep it."""
+    found = [getattr(error, name, None) for name in ("status_code", "status", "code")]
+    found.append(getattr(response, "status_code", None))
+    if isinstance(response, Mapping):  # botocore
+        metadata = response.get("ResponseMetadata")
+        found.append(metadata.get("HTTPStatusCode") if isinstance(metadata, Mapping) else None)
+    return next((s for s in found if type(s) is int and 100 <= s < 600), None)
 
 
 def _retry_after(headers: Any) -> float | None:

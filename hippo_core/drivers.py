@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from hippo_core.calls import acall, accept, as_model_error, call, retrying
-from hippo_core.errors import HippoError
+from hippo_core.errors import HippoError, PermanentModelError
 from hippo_core.flows import Each, Flow, Meter, Metered, Models, Request
 
 T = TypeVar("T")
@@ -149,6 +149,10 @@ class Driver:
                         reply = await acall(self._models, request)
                     except HippoError:
                         raise
+                    except asyncio.CancelledError as error:
+                        if _is_cancelled():
+                            raise
+                        raise PermanentModelError("the model cancelled its own call") from error
                     except Exception as error:  # the port: whatever the user's SDK raises
                         raise as_model_error(error) from error
         return accept(request, reply, time.perf_counter() - started, self._meter)
@@ -179,6 +183,12 @@ class Driver:
 
     def _counting_into(self, meter: Meter) -> Driver:
         return Driver(self._models, self._limiter, meter)
+
+
+def _is_cancelled() -> bool:
+    """Whether someone asked the running task to stop."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _step(flow: Flow[Any], answer: Any, failure: HippoError | None) -> _Step:

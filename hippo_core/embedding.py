@@ -69,6 +69,9 @@ class Embedding:
     def _check(self, probe: NDArray[np.float32]) -> None:
         with self._store.read() as reader:
             built_with = reader.embedder(self._namespace)
+        if not probe.any():  # an embedder of a vocabulary of its own: nothing to tell it by
+            self._dimension = len(probe)
+            return
         if built_with is None:
             built_with = self._record(probe)
         if built_with.dimension != len(probe):

@@ -23,6 +23,7 @@ HippoError
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 EXCERPT = 200  # characters of a foreign text that an error message may show
@@ -98,25 +99,30 @@ class ParseError(HippoError):
 
 
 class IndexingError(HippoError):
-    """Some passages could not be read, so none of the call's passages were made visible.
+    """Some passages could not be read, or not in full.
 
     Every extraction that succeeded is kept: adding the same passages again asks only for the rest.
 
     Attributes:
         failed: Reason by passage id.
+        indexed: Whether the call's passages are visible all the same, as far as they were read.
     """
 
-    def __init__(self, failed: Mapping[str, str]) -> None:
+    def __init__(self, failed: Mapping[str, str], *, indexed: bool = False) -> None:
         self.failed = dict(failed)
-        first_id, first_reason = next(iter(self.failed.items()))
+        self.indexed = indexed
+        first_id, first_reason = next(iter(self.failed.items()), ("", "unknown"))
+        begun = f"{len(self.failed)} passages could not be read"
+        first = f"(first: {first_id!r}: {first_reason})"
         super().__init__(
-            f"{len(self.failed)} passages could not be read, none of this call was indexed "
-            f"(first: {first_id!r}: {first_reason}). What was read is kept: add the same passages "
-            "again to retry the rest, or pass on_error='skip' to index what succeeded."
+            f"{begun} in full {first}; what was whole is indexed. Add them again to retry."
+            if indexed
+            else f"{begun}, none of this call was indexed {first}. What was read is kept: add the "
+            "same passages again to retry the rest, or pass on_error='skip' to index the others."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.failed,)
+        return partial(type(self), indexed=self.indexed), (self.failed,)
 
 
 class SynonymyError(HippoError):

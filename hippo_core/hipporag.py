@@ -180,6 +180,17 @@ class HippoRAG:
         """Do what `delete` does, without blocking the event loop."""
         return await asyncio.to_thread(self.delete, ids)
 
+    def forget_pending(self) -> int:
+        """Drop what was read for passages that an interrupted or failed `add` never made visible.
+
+        It is kept so that adding them again does not pay again. Do not call it while an `add` runs:
+        that would pay for some of it twice.
+
+        Returns:
+            How many texts were forgotten.
+        """
+        return self._indexing(self._models).forget_pending()
+
     # -- read ---------------------------------------------------------------------------------
 
     def retrieve(
@@ -369,7 +380,7 @@ class HippoRAG:
         settings = checked_settings(config, self.config)
         snapshot = self._index.snapshot()
         found = yield from retrieve(
-            query, k, snapshot, self._embedding, models, settings, score_mode
+            str(query), int(k), snapshot, self._embedding, models, settings, score_mode
         )
         return replace(found, usage=meter.usage)
 

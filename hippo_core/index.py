@@ -93,6 +93,10 @@ class HippoIndex:
         self.committing = threading.Lock()
         """Held by who adds or deletes through this index, so that planned synonyms stay right."""
         self._lock = threading.RLock()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Hold nothing: the next `catch_up` takes everything from the store."""
         self._version = 0
         self._contributions: dict[str, Contribution] = {}
         self._triple_uses: Counter[str] = Counter()  # by rendered text: two may render alike
@@ -104,7 +108,8 @@ class HippoIndex:
             "triple": VectorTable(),
         }
         self._synonyms = Synonyms(
-            config.synonymy_threshold if config.synonymy else None, config.synonymy_limit
+            self.config.synonymy_threshold if self.config.synonymy else None,
+            self.config.synonymy_limit,
         )
         self._snapshot: Snapshot | None = None
 
@@ -132,14 +137,23 @@ class HippoIndex:
             gone = [i for i in self._contributions if text_key(i) in deleted] if deleted else []
             everything = not self._contributions
             stored = reader.passages(self.namespace, None if everything else changed)
-            self._remove([*changed, *gone])
-            self._add(reader, [contribution(s.passage, s.extraction) for s in stored], plan)
+            try:
+                self._remove([*changed, *gone])
+                self._add(reader, [contribution(s.passage, s.extraction) for s in stored], plan)
+            except BaseException:  # an interrupt too: half of a change is no state
+                self._start_over()
+                raise
             self._version = version
             self._snapshot = None
 
     def live(self) -> Mapping[str, Contribution]:
         """Give the live passages by id, as of the last `catch_up`."""
         return self._contributions
+
+    def texts_in_use(self) -> dict[Kind, set[str]]:
+        """Give the texts whose vectors the live passages need, by kind."""
+        with self._lock:
+            return {kind: set(table) for kind, table in self._vectors.items()}
 
     def plan_synonyms(self, phrases: Mapping[str, NDArray[np.float32]]) -> SynonymPlan:
         """Find the synonyms of phrases that are about to be added.

@@ -25,8 +25,8 @@ from hippo_core.errors import (
 )
 from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex
-from hippo_core.inputs import OnError
-from hippo_core.openie import read_entities, read_triples
+from hippo_core.inputs import OnError, checked_extraction
+from hippo_core.openie import CUT_ENTITIES, read_entities, read_triples
 from hippo_core.tables import StoredPassage, Writer, text_key
 from hippo_core.text import canonical_json
 from hippo_core.types import (
@@ -92,9 +92,11 @@ class Indexing:
         by_id = _by_id(plan, extractions)
         stored = [StoredPassage(passage, by_id[i]) for i, passage in plan.changed.items()]
         vectors = yield from self._embed(stored)
+        touched: list[str] = []
         if stored:
-            self._commit(stored, extractions, vectors, IMPORTED if given else self._extractor)
-        return _report(plan, by_id, meter)
+            extractor = IMPORTED if given else self._extractor
+            touched = self._commit(stored, extractions, vectors, extractor)
+        return _report(plan, by_id, touched, meter)
 
     def delete(self, ids: Collection[str]) -> DeleteReport:
         """Delete passages, and all that no other passage uses."""
@@ -111,6 +113,14 @@ class Indexing:
             self._index.refresh()
             self._index.store.truncate_log()
         return DeleteReport(found, tuple(i for i in wanted if i not in set(found)))
+
+    def forget_pending(self) -> int:
+        """Drop what was read and embedded for passages that were never committed."""
+        with self._index.committing, self._index.store.write() as writer:
+            self._index.catch_up(writer)
+            forgotten = writer.purge_pending(self._index.namespace, self._index.texts_in_use())
+        self._index.store.truncate_log()
+        return forgotten
 
     # -- plan ---------------------------------------------------------------------------------
 
@@ -170,11 +180,11 @@ class Indexing:
         """Read one text and keep what was read; a failure becomes an extraction that says why."""
         try:
             if self._models.openie is not None:
-                extraction: Extraction = yield Extract(text)
+                extraction = checked_extraction((yield Extract(text)))
             else:
                 extraction = yield from self._ask(key, text)
-        except (ModelError, ParseError) as error:
-            extraction = Extraction(status=Status.FAILED, reason=str(error))
+        except (ModelError, ParseError, InputError) as error:
+            extraction = Extraction(status=Status.FAILED, reason=_storable(str(error)))
         extraction = _with_status(extraction)
         if extraction.status is not Status.FAILED:
             with self._index.store.write() as writer:
@@ -186,10 +196,14 @@ class Indexing:
         namespace = self._index.namespace
         with self._index.store.read() as reader:
             entities = reader.entities(namespace, key, self._extractor)
-        if entities is None:
-            entities = yield from read_entities(text)
-            with self._index.store.write() as writer:
-                writer.save_entities(namespace, key, self._extractor, entities)
+        if entities is not None:
+            return (yield from read_triples(text, entities))
+        entities, cut = yield from read_entities(text)
+        if cut:
+            extraction = yield from read_triples(text, entities)
+            return replace(extraction, status=Status.PARTIAL, reason=CUT_ENTITIES)
+        with self._index.store.write() as writer:
+            writer.save_entities(namespace, key, self._extractor, entities)
         return (yield from read_triples(text, entities))
 
     def _or_partial(self, extractions: Mapping[str, Extraction]) -> dict[str, Extraction]:
@@ -243,7 +257,8 @@ class Indexing:
         extractions: Mapping[str, Extraction],
         vectors: Vectors,
         extractor: str,
-    ) -> None:
+    ) -> list[str]:
+        """Make passages visible; give the ids of others whose text now says something else."""
         index, namespace = self._index, self._index.namespace
         with index.committing:
             index.refresh()
@@ -267,6 +282,7 @@ class Indexing:
                 index.catch_up(reader, synonyms)
             if replaced:
                 index.store.truncate_log()
+        return sorted(new.keys() - {s.passage.id for s in stored})
 
     def _contributions(
         self,
@@ -331,6 +347,11 @@ def _with_status(extraction: Extraction) -> Extraction:
     return extraction
 
 
+def _storable(text: str) -> str:
+    """Escape half characters, which an SDK's message may hold and a database may not."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
@@ -344,7 +365,9 @@ def _failed(extractions: Mapping[str, Extraction]) -> dict[str, str]:
     return {key: e.reason for key, e in extractions.items() if e.status is Status.FAILED}
 
 
-def _report(plan: Plan, by_id: Mapping[str, Extraction], meter: Meter) -> IndexReport:
+def _report(
+    plan: Plan, by_id: Mapping[str, Extraction], touched: Sequence[str], meter: Meter
+) -> IndexReport:
     failed = _failed(by_id)
     dropped: Counter[str] = Counter()
     for extraction in by_id.values():
@@ -353,7 +376,7 @@ def _report(plan: Plan, by_id: Mapping[str, Extraction], meter: Meter) -> IndexR
     return IndexReport(
         ids=plan.ids,
         added=tuple(i for i in by_id if i not in plan.updated and i not in failed),
-        updated=tuple(i for i in by_id if i in plan.updated and i not in failed),
+        updated=(*(i for i in by_id if i in plan.updated and i not in failed), *touched),
         unchanged=plan.unchanged,
         failed=failed,
         partial={i: e.reason for i, e in by_id.items() if e.status is Status.PARTIAL},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Literal, get_args
 
 from hippo_core.config import HippoConfig
@@ -60,8 +61,10 @@ def checked_passages(passages: Iterable[Passage | str]) -> list[Passage]:
     Raises:
         InputError: One of them is not what a passage is made of.
     """
-    if isinstance(passages, str | Passage):
-        raise InputError("add takes a list of passages; put the one in a list")
+    if isinstance(passages, str | Passage | Mapping) or not isinstance(passages, Iterable):
+        raise InputError(
+            f"add takes a list of passages, got {type(passages).__name__}; put a single one in one"
+        )
     return [checked_passage(passage) for passage in passages]
 
 
@@ -120,6 +123,7 @@ def checked_extraction(extraction: Extraction) -> Extraction:
     if not isinstance(extraction, Extraction):
         raise InputError(f"an extraction must be an Extraction, got {type(extraction).__name__}")
     texts = [*extraction.entities, *(field for t in extraction.triples for field in t)]
+    texts.append(extraction.reason)
     canonical_json(texts, name="extraction")
     canonical_json(dict(extraction.dropped), name="dropped")
     return extraction
@@ -142,11 +146,13 @@ def checked_ids(ids: Collection[str]) -> list[str]:
     """
     if isinstance(ids, str):
         raise InputError(f"ids must be a list of str, got the str {ids!r}; put it in a list")
+    if not isinstance(ids, Iterable):
+        raise InputError(f"ids must be a list of str, got {type(ids).__name__}")
     wanted = list(ids)
     for id_ in wanted:
         if not isinstance(id_, str):
             raise InputError(f"an id must be a str, got {type(id_).__name__}")
-    return wanted
+    return [str(id_) for id_ in wanted]  # of a subclass, such as NumPy's, a plain str
 
 
 def check_query(query: str, k: int, score_mode: ScoreMode) -> None:
@@ -157,7 +163,7 @@ def check_query(query: str, k: int, score_mode: ScoreMode) -> None:
     """
     if not isinstance(query, str) or not query.strip():
         raise InputError(f"the query must be text that is not blank, got {query!r}")
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
         raise InputError(f"k must be a whole number of at least 1, got {k!r}")
     check_option("score_mode", score_mode, get_args(ScoreMode))
 

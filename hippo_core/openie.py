@@ -20,6 +20,8 @@ from hippo_core.types import Completion, Extraction, Message, Stage, Status, Tri
 T = TypeVar("T")
 
 ENTITIES_SHAPE = '{"named_entities": ["...", "..."]}'
+CUT_ENTITIES = "the reply with the entities was cut by the model's token limit"
+CUT_TRIPLES = "the reply with the triples was cut by the model's token limit"
 TRIPLES_SHAPE = '{"triples": [["subject", "relation", "object"]]}'
 
 
@@ -28,15 +30,15 @@ def fingerprint(model_name: str) -> str:
     return f"{model_name}, prompts {PROMPTS_VERSION}"
 
 
-def read_entities(text: str) -> Flow[tuple[str, ...]]:
-    """Ask for the named entities of a passage.
+def read_entities(text: str) -> Flow[tuple[tuple[str, ...], bool]]:
+    """Ask for the named entities of a passage, and say whether the reply was cut.
 
     Raises:
         ParseError: Neither the reply nor the second one could be read.
     """
     prompt = entities_prompt(text)
-    parsed, _ = yield from _ask(prompt, "entities", parse_entities, ENTITIES_SHAPE)
-    return parsed.value
+    parsed, cut = yield from _ask(prompt, "entities", parse_entities, ENTITIES_SHAPE)
+    return parsed.value, cut
 
 
 def read_triples(text: str, entities: Sequence[str]) -> Flow[Extraction]:
@@ -51,7 +53,7 @@ def read_triples(text: str, entities: Sequence[str]) -> Flow[Extraction]:
     parsed, cut = yield from _ask(prompt, "triples", parse_triples, TRIPLES_SHAPE)
     triples: tuple[Triple, ...] = parsed.value
     status = Status.PARTIAL if cut else Status.OK if triples else Status.EMPTY
-    reason = "the reply was cut by the model's token limit" if cut else ""
+    reason = CUT_TRIPLES if cut else ""
     return Extraction(tuple(entities), triples, status, reason, parsed.dropped)
 
 

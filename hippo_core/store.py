@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import uuid
 from collections.abc import Iterator
@@ -54,8 +55,9 @@ class Store:
         self._lock = threading.RLock()
         self._closed = False
         self.folder = _folder(location)
+        self._kept: _Kept | None = None
         if self.folder is None:
-            self._engine = _engine(None)
+            self._engine, self._kept = _memory_engine()
             with self._engine.begin() as connection:
                 _create_schema(connection)
         else:
@@ -107,6 +109,8 @@ class Store:
                 finally:
                     self._closed = True
                     self._engine.dispose()
+                    if self._kept is not None:
+                        self._kept.end()
 
     @contextmanager
     def _guard(self, engine: Engine, *, exclusive: bool) -> Iterator[Connection]:
@@ -131,7 +135,10 @@ class Store:
             found = dict(connection.execute(sa.select(settings.c.name, settings.c.value)).all())
         if found.get("format") != FORMAT:
             raise NotAStoreError(f"{self._name} is not a hippo-core store")
-        version = int(found.get("schema", "0"))
+        schema = str(found.get("schema", ""))
+        if not schema.isdecimal():
+            raise StoreCorruptError(f"{self._name} says schema {schema!r}, which is no version")
+        version = int(schema)
         if version != SCHEMA_VERSION:
             newer = version > SCHEMA_VERSION
             raise SchemaVersionError(
@@ -153,7 +160,7 @@ def _folder(location: str | Path | None) -> Path | None:
         raise InputError(f"store must be None or a folder, got {location!r}")
     if not isinstance(location, str | Path):
         raise InputError(f"store must be None or a folder, got {type(location).__name__}")
-    return Path(location)
+    return Path(location).expanduser()
 
 
 def _refuse_foreign_folder(folder: Path, create: bool) -> None:
@@ -209,17 +216,46 @@ def _create_schema(connection: Connection) -> None:
     )
 
 
-def _url(path: Path | None) -> sa.URL:
-    return sa.URL.create("sqlite", database=None if path is None else str(path))
+def _url(path: Path) -> sa.URL:
+    return sa.URL.create("sqlite", database=str(path))
 
 
-def _engine(path: Path | None) -> Engine:
-    pool: dict[str, Any] = {"poolclass": StaticPool} if path is None else {}
+class _Kept(sqlite3.Connection):
+    """A connection to a database in memory that the engine cannot close.
+
+    After an interrupt inside a statement SQLAlchemy drops its connection and asks for another. The
+    database lives in this one, so it only undoes what was begun, and is handed out again.
+    """
+
+    def close(self) -> None:
+        self.rollback()
+
+    def create_function(self, name: str, *args: Any, **options: Any) -> None:
+        try:
+            super().create_function(name, *args, **options)
+        except sqlite3.OperationalError:  # it is there, and an interrupted statement may use it
+            pass
+
+    def end(self) -> None:
+        super().close()
+
+
+def _memory_engine() -> tuple[Engine, _Kept]:
+    kept = sqlite3.connect(":memory:", check_same_thread=False, factory=_Kept)
+    engine = sa.create_engine("sqlite://", creator=lambda: kept, poolclass=StaticPool)
+    return _prepared(engine, None), kept
+
+
+def _engine(path: Path) -> Engine:
     engine = sa.create_engine(
         _url(path),
         connect_args={"check_same_thread": False, "timeout": _LOCK_TIMEOUT / 1000},
-        **pool,
+        max_overflow=-1,  # each thread that reads takes one for a moment; none waits for another
     )
+    return _prepared(engine, path)
+
+
+def _prepared(engine: Engine, path: Path | None) -> Engine:
 
     @event.listens_for(engine, "connect")
     def connect(driver: Any, _record: object) -> None:

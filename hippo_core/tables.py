@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection
 
+from hippo_core.openie import CUT_ENTITIES
 from hippo_core.text import canonical_json, sha256_hex
 from hippo_core.types import Extraction, Kind, Passage, Status, Triple
 
@@ -187,14 +188,17 @@ class Reader:
         return {row.text_key: _extraction(row) for row in rows}
 
     def entities(self, namespace: str, key: str, extractor: str) -> tuple[str, ...] | None:
-        """Give the entities of a text whose triples are still missing, if this extractor has."""
+        """Give the entities of a text that lacks triples, all or some, if this extractor has."""
         found = self._connection.scalar(
-            sa.select(extractions.c.entities).where(
+            sa.select(extractions.c.entities)
+            .where(
                 extractions.c.namespace == namespace,
                 extractions.c.text_key == key,
                 extractions.c.extractor == extractor,
-                extractions.c.status == ENTITIES_READ,
+                extractions.c.status.in_((ENTITIES_READ, Status.PARTIAL.value)),
+                extractions.c.reason != CUT_ENTITIES,
             )
+            .order_by(extractions.c.pending.desc())
         )
         return None if found is None else tuple(json.loads(found))
 
@@ -313,6 +317,23 @@ class Writer(Reader):
             extractions, extractions.c.text_key, gone, extractions.c.namespace == namespace
         )
         self._purge_vector_keys(namespace, "passage", gone)
+
+    def purge_pending(self, namespace: str, in_use: Mapping[Kind, Collection[str]]) -> int:
+        """Delete extractions and vectors that no live passage has; say how many extractions."""
+        query = sa.select(extractions.c.text_key).where(extractions.c.namespace == namespace)
+        keys = set(self._connection.scalars(query))
+        live = {text_key(text) for text in in_use["passage"]}
+        gone = sorted(keys - live)
+        of_namespace = extractions.c.namespace == namespace
+        self._delete(extractions, extractions.c.text_key, gone, of_namespace)
+        for kind, texts in in_use.items():
+            query = sa.select(vectors.c.text_key).where(
+                vectors.c.namespace == namespace, vectors.c.kind == kind
+            )
+            used = {text_key(text) for text in texts}
+            unused = sorted(set(self._connection.scalars(query)) - used)
+            self._purge_vector_keys(namespace, kind, unused)
+        return len(gone)
 
     def purge_vectors(self, namespace: str, kind: Kind, texts: Iterable[str]) -> None:
         """Delete vectors of texts that nothing uses any more."""

@@ -113,18 +113,18 @@ class Extraction:
     def __post_init__(self) -> None:
         if isinstance(self.entities, str):
             raise TypeError(f"entities must be a list of str, got {self.entities!r}")
-        object.__setattr__(self, "entities", tuple(self.entities))
         object.__setattr__(self, "triples", tuple(_triple(t) for t in self.triples))
         object.__setattr__(self, "status", Status(self.status))
-        for entity in self.entities:
+        for entity in (entities := tuple(self.entities)):
             if not isinstance(entity, str):
                 raise TypeError(f"an entity must be a str, got {entity!r}")
+        object.__setattr__(self, "entities", tuple(map(str, entities)))
 
 
 def _triple(fields: Sequence[str]) -> Triple:
     if isinstance(fields, str) or len(fields) != 3 or not all(isinstance(f, str) for f in fields):
         raise TypeError(f"a triple must be subject, relation and object, three str, got {fields!r}")
-    return Triple(*fields)
+    return Triple(*map(str, fields))  # of a subclass, such as NumPy's, a plain str
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +292,7 @@ class IndexReport:
     """The passages' ids in input order; a skipped blank passage has none."""
     added: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
+    """Of the call, and others that share a text of which something else was read now."""
     unchanged: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     """Reason by id; with on_error="skip" these passages are there for dense retrieval only."""

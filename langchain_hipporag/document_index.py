@@ -9,7 +9,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, DocumentIndex, UpsertResponse
 
-from hippo_core import DeleteReport, InputError
+from hippo_core import DeleteReport, IndexingError, IndexReport, InputError
 from langchain_hipporag.retriever import HippoRAGRetriever
 
 
@@ -61,17 +61,17 @@ class HippoRAGDocumentIndex(HippoRAGRetriever, DocumentIndex):
         is raised, and the next `index()` tries again.
 
         Raises:
-            IndexingError: Documents could not be read; what was read is kept.
+            IndexingError: Documents could not be read, or not in full; what was read is kept.
         """
         _refuse(kwargs)
-        return _upserted(self.add_documents(items, callbacks=callbacks))
+        return _upserted(self._add(items, None, "raise", callbacks))
 
     async def aupsert(
         self, items: Sequence[Document], /, callbacks: Callbacks = None, **kwargs: Any
     ) -> UpsertResponse:
         """Do what `upsert` does, without blocking the event loop."""
         _refuse(kwargs)
-        return _upserted(await self.aadd_documents(items, callbacks=callbacks))
+        return _upserted(await self._aadd(items, None, "raise", callbacks))
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> DeleteResponse:
         """Delete documents; one that is not there is no failure.
@@ -104,8 +104,10 @@ def _refuse(kwargs: Mapping[str, Any]) -> None:
         raise TypeError(f"unexpected keyword arguments: {', '.join(sorted(kwargs))}")
 
 
-def _upserted(ids: list[str]) -> UpsertResponse:
-    return UpsertResponse(succeeded=ids, failed=[])
+def _upserted(report: IndexReport) -> UpsertResponse:
+    if report.partial:
+        raise IndexingError(report.partial, indexed=True)
+    return UpsertResponse(succeeded=list(report.ids), failed=[])
 
 
 def _deleted(report: DeleteReport) -> DeleteResponse:

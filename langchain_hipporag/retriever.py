@@ -78,7 +78,7 @@ class _Options(_Fields, total=False):
 class _FillingOptions(_Options, total=False):
     """What every class method that fills a memory takes; `from_documents` documents them."""
 
-    ids: Sequence[str] | None
+    ids: Iterable[str] | None
     persist_directory: str | Path | None
     on_error: OnError
     callbacks: Callbacks
@@ -237,7 +237,7 @@ class HippoRAGRetriever(BaseRetriever):
         cls,
         documents: Iterable[Document],
         *,
-        ids: Sequence[str] | None = None,
+        ids: Iterable[str] | None = None,
         persist_directory: str | Path | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
@@ -266,7 +266,7 @@ class HippoRAGRetriever(BaseRetriever):
         cls,
         documents: Iterable[Document],
         *,
-        ids: Sequence[str] | None = None,
+        ids: Iterable[str] | None = None,
         persist_directory: str | Path | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
@@ -310,7 +310,7 @@ class HippoRAGRetriever(BaseRetriever):
         self,
         documents: Iterable[Document],
         *,
-        ids: Sequence[str] | None = None,
+        ids: Iterable[str] | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
     ) -> list[str]:
@@ -334,28 +334,18 @@ class HippoRAGRetriever(BaseRetriever):
             ModelRequiredError: There is neither `llm` nor `openie`.
             ModelError: The embeddings failed; what was read is kept.
         """
-        report = self.hippo.add(
-            self._passages(documents, ids),
-            on_error=on_error,
-            chat_model=self._chat_model(callbacks),
-        )
-        return _ids(report)
+        return _ids(self._add(documents, ids, on_error, callbacks))
 
     async def aadd_documents(
         self,
         documents: Iterable[Document],
         *,
-        ids: Sequence[str] | None = None,
+        ids: Iterable[str] | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
     ) -> list[str]:
         """Do what `add_documents` does, without blocking the event loop."""
-        report = await self.hippo.aadd(
-            self._passages(documents, ids),
-            on_error=on_error,
-            chat_model=self._chat_model(callbacks),
-        )
-        return _ids(report)
+        return _ids(await self._aadd(documents, ids, on_error, callbacks))
 
     def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
         """Delete documents and all that no other uses; the report names those not found."""
@@ -412,6 +402,32 @@ class HippoRAGRetriever(BaseRetriever):
 
     # -- parts --------------------------------------------------------------------------------
 
+    def _add(
+        self,
+        documents: Iterable[Document],
+        ids: Iterable[str] | None,
+        on_error: OnError,
+        callbacks: Callbacks,
+    ) -> IndexReport:
+        return self.hippo.add(
+            self._passages(documents, ids),
+            on_error=on_error,
+            chat_model=self._chat_model(callbacks),
+        )
+
+    async def _aadd(
+        self,
+        documents: Iterable[Document],
+        ids: Iterable[str] | None,
+        on_error: OnError,
+        callbacks: Callbacks,
+    ) -> IndexReport:
+        return await self.hippo.aadd(
+            self._passages(documents, ids),
+            on_error=on_error,
+            chat_model=self._chat_model(callbacks),
+        )
+
     def _chat_model(self, callbacks: Callbacks) -> ChatModel | None:
         """Give the memory's chat model with a call's callbacks; None where they do not matter."""
         own = self.hippo.chat_model
@@ -419,9 +435,10 @@ class HippoRAGRetriever(BaseRetriever):
             return None
         return LangChainChatModel(own.runnable, callbacks)
 
-    def _passages(self, documents: Iterable[Document], ids: Sequence[str] | None) -> list[Passage]:
+    def _passages(self, documents: Iterable[Document], ids: Iterable[str] | None) -> list[Passage]:
+        chosen = None if ids is None else list(ids)
         return to_passages(
-            documents, ids, title_key=self.title_key, metadata_encoder=self.metadata_encoder
+            documents, chosen, title_key=self.title_key, metadata_encoder=self.metadata_encoder
         )
 
     def _documents(self, found: Retrieval) -> list[Document]:

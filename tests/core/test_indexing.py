@@ -421,11 +421,42 @@ def test_another_given_extraction_is_an_update_of_all_passages_of_the_text(open_
     old, new = (Extraction(triples=[(p, "is", "x")]) for p in ("old", "new"))
     memory.add_extracted([(Passage(ADA, id="1"), old), (Passage(ADA, id="2"), old)])
     assert memory.add_extracted([(Passage(ADA, id="1"), old)]).unchanged == ("1",)
-    assert memory.add_extracted([(Passage(ADA, id="1"), new)]).updated == ("1",)
+    assert memory.add_extracted([(Passage(ADA, id="1"), new)]).updated == ("1", "2")
     assert memory._index.snapshot().graph.phrases == ("new", "x")
     assert memory.add_extracted([(Passage(ADA, id="2"), new)]).unchanged == ("2",)
     with memory._store.read() as reader:
         assert set(reader.vectors("default", "phrase", ["old", "new", "x"])) == {"new", "x"}
+
+
+def test_cut_entities_make_a_partial_passage_that_is_read_again(open_memory):
+    some = Completion('{"named_entities": ["Ada", "not', TokenUsage(1, 1), finish_reason="length")
+    triples = '{"triples": [["Ada", "wrote", "notes"]]}'
+    chat = ScriptedChatModel([some, triples, '{"named_entities": ["Ada", "notes"]}', triples])
+    memory = open_memory(chat)
+    report = memory.add(batch(ADA))
+    assert "entities was cut" in report.partial["Ada"]
+    assert memory.add(batch(ADA)).updated == ("Ada",)
+    assert len(chat.calls) == 4
+    assert memory.stats().by_status == {"ok": 1}
+
+
+def test_what_an_aborted_add_read_can_be_forgotten(open_memory, reader, tmp_path):
+    marked = "Xyzzyx met Quuxal."
+    chat = ScriptedChatModel(
+        lambda m: '{"named_entities": ["Xyzzyx"], "triples": [["Xyzzyx", "met", "Quuxal"]]}'
+    )
+    embedder = HashEmbedder()
+    memory = open_memory(chat, embedder, store=tmp_path / "m")
+    memory.add_extracted([(Passage(ROME), Extraction(triples=[("Rome", "fell to", "Goths")]))])
+    embedder.embed = lambda texts, kind: (_ for _ in ()).throw(PermanentModelError("down"))
+    with pytest.raises(PermanentModelError):
+        memory.add([marked])
+    assert memory.forget_pending() == 1
+    assert memory.forget_pending() == 0
+    memory.close()
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "m").iterdir())
+    assert b"Xyzzyx" not in kept
+    assert b"Goths" in kept
 
 
 def test_two_extractions_for_one_text_are_refused(open_memory):
