@@ -4,8 +4,8 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 
-from hippo_core import IndexingError, InputError
-from hippo_core.testing import ScriptedChatModel
+from hippo_core import Completion, IndexingError, InputError
+from hippo_core.testing import HashEmbedder, ScriptedChatModel
 from langchain_hipporag import HippoRAGDocumentIndex
 
 
@@ -158,3 +158,18 @@ async def test_get_gives_documents_as_they_were_upserted(index):
     assert index.upsert([nested]) == {"succeeded": ["a"], "failed": []}
     assert index.get(["ghost", "a"]) == [nested]
     assert await index.aget(["a", "ghost"]) == [nested]
+
+
+def test_a_document_that_was_read_in_part_is_not_taken_for_done():
+    cut = Completion('{"triples": [["Ada", "wrote", "notes"], ["Ada', finish_reason="length")
+    entities, whole = '{"named_entities": ["Ada"]}', '{"triples": [["Ada", "wrote", "notes"]]}'
+    memory = HippoRAGDocumentIndex.from_models(
+        embeddings=HashEmbedder(), llm=ScriptedChatModel([entities, cut, whole])
+    )
+    records = InMemoryRecordManager(namespace="n")
+    records.create_schema()
+    documents = [Document("Ada wrote notes.", metadata={"source": "s"})]
+    with pytest.raises(IndexingError, match="in full"):
+        index(documents, records, memory, key_encoder="sha256")
+    assert index(documents, records, memory, key_encoder="sha256")["num_added"] == 1
+    assert memory.hippo.stats().by_status == {"ok": 1}

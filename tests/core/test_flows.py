@@ -705,3 +705,28 @@ def test_a_timeout_around_an_add_leaves_the_memory_usable(corpora):
         memory.add_extracted(corpora.bridge_items())
         assert len(asyncio.run(use(memory))) == 5
         assert memory.stats().by_status == {Status.OK.value: 7}
+
+
+@pytest.mark.parametrize("where", ["status_code", "status", "code"])
+def test_a_status_is_found_where_sdks_keep_it(where):
+    error = RuntimeError("slow down")
+    setattr(error, where, 429)
+    assert isinstance(as_model_error(error), TransientModelError)
+
+
+def test_a_status_is_found_in_a_response_that_is_a_dict():
+    error = RuntimeError("slow down")
+    error.response = {"ResponseMetadata": {"HTTPStatusCode": 429}}
+    assert isinstance(as_model_error(error), TransientModelError)
+
+
+async def test_a_model_that_cancels_its_own_call_has_failed():
+    class Cancelling(ScriptedChatModel):
+        async def acomplete(self, messages):
+            raise asyncio.CancelledError
+
+    def flow():
+        return (yield Each([ask(), ask()]))
+
+    with pytest.raises(PermanentModelError, match="cancelled"):
+        await driver(chat=Cancelling([])).arun(flow())

@@ -589,3 +589,41 @@ def test_a_process_killed_in_a_reply_pays_for_no_reply_twice(tmp_path):
     assert done.stdout.split() == ["5", "5"]
     asked = (tmp_path / "log").read_text().splitlines()
     assert len(asked) == len(set(asked)) == 10
+
+
+def test_a_store_in_memory_outlives_an_interrupt_inside_a_statement():
+    store = Store(None)
+    with store.write() as writer:
+        writer.save_embedder("default", "kept", np.ones(2, dtype=np.float32))
+
+    with pytest.raises(KeyboardInterrupt), store.write() as writer:  # noqa: PT012
+        writer.save_embedder("other", "undone", np.ones(2, dtype=np.float32))
+        raise KeyboardInterrupt
+    with store.read() as reader:
+        assert reader.embedder("default").name == "kept"
+        assert reader.embedder("other") is None
+    store._engine.dispose()  # as SQLAlchemy drops a connection that was interrupted
+    with store.read() as reader:
+        assert reader.embedder("default").name == "kept"
+    store.close()
+
+
+def test_an_embedder_that_does_not_know_the_probe_is_not_recorded(open_memory):
+    class Vocabulary(HashEmbedder):
+        def embed(self, texts, kind):
+            rows = super().embed(texts, kind)
+            rows[[text.startswith("The hippocampus keeps") for text in texts]] = 0
+            return rows
+
+    memory = open_memory(embedder=Vocabulary())
+    ada = Extraction(triples=[("Ada", "wrote", "notes")])
+    memory.add_extracted([(Passage("Ada wrote notes.", id="ada"), ada)])
+    assert [hit.passage.id for hit in memory.retrieve("Ada")] == ["ada"]
+    with memory._store.read() as reader:
+        assert reader.embedder("default") is None
+
+
+def test_a_home_folder_is_found(tmp_path, monkeypatch, open_memory):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    open_memory(store="~/memory")
+    assert (tmp_path / "memory" / DATABASE).is_file()
