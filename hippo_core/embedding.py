@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from hippo_core.errors import EmbedderMismatchError, InputError, PermanentModelError
 from hippo_core.flows import Embed, Flow
 from hippo_core.ports import Embedder
+from hippo_core.records import EmbedderRecord
 from hippo_core.similarity import unit_rows
 from hippo_core.store import Store
-from hippo_core.tables import EmbedderRecord
 from hippo_core.types import Kind
 
 PROBE = "The hippocampus keeps an index of what the neocortex remembers."

@@ -25,9 +25,9 @@ from hippo_core.contributions import (
 )
 from hippo_core.errors import StoreCorruptError
 from hippo_core.graph import KnowledgeGraph, SynonymPairs, sorted_phrases
+from hippo_core.records import Reader, text_key
 from hippo_core.store import Store
 from hippo_core.synonyms import SynonymPlan, Synonyms
-from hippo_core.tables import Reader, text_key
 from hippo_core.types import Kind, Stats, Triple
 from hippo_core.vectors import VectorTable
 

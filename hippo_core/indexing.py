@@ -27,7 +27,7 @@ from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex
 from hippo_core.inputs import OnError, checked_extraction
 from hippo_core.openie import CUT_ENTITIES, read_entities, read_triples
-from hippo_core.tables import StoredPassage, Writer, text_key
+from hippo_core.records import StoredPassage, Writer, text_key
 from hippo_core.text import canonical_json
 from hippo_core.types import (
     DeleteReport,

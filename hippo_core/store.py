@@ -30,7 +30,8 @@ from hippo_core.errors import (
     StoreError,
     StoreLockedError,
 )
-from hippo_core.tables import FORMAT, SCHEMA_VERSION, Reader, Writer, metadata, settings
+from hippo_core.records import Reader, Writer
+from hippo_core.tables import FORMAT, SCHEMA_VERSION, metadata, settings
 
 DATABASE = "hippo.sqlite"
 _LOCK_TIMEOUT = 30_000  # milliseconds that a write waits for another process

@@ -46,6 +46,7 @@ LAYERS = {
         "vectors",
         "synonyms",
         "tables",
+        "records",
         "store",
         "embedding",
     ],

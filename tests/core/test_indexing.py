@@ -440,6 +440,27 @@ def test_cut_entities_make_a_partial_passage_that_is_read_again(open_memory):
     assert memory.stats().by_status == {"ok": 1}
 
 
+def test_half_of_an_interrupted_change_is_no_state(open_memory, monkeypatch):
+    items = [
+        (Passage(ADA, id="1"), Extraction(triples=[("Ada", "wrote", "notes")])),
+        (Passage(BOB, id="2"), Extraction(triples=[("Bob", "met", "Ada")])),
+    ]
+    fresh, memory = open_memory(), open_memory()
+    fresh.add_extracted(items)
+    memory.add_extracted(items[:1])
+
+    def interrupted(*_args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as at_the_worst_moment:
+        at_the_worst_moment.setattr(memory._index._phrase_uses, "update", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            memory.add_extracted(items[1:])
+    assert memory.stats() == fresh.stats()
+    assert memory.delete(["2"]).deleted == ("2",)
+    assert memory._index.snapshot().graph.phrases == ("ada", "notes")
+
+
 def test_what_an_aborted_add_read_can_be_forgotten(open_memory, reader, tmp_path):
     marked = "Xyzzyx met Quuxal."
     chat = ScriptedChatModel(

@@ -426,7 +426,7 @@ HOSTILE = [
     '" OR 1=1 --',
     "%s %(x)s :name ? {0} {x!r} ${HOME} %n",
     "../../../../etc/passwd",
-    "/tmp/x\\..\\C:",
+    "/srv/x\\..\\C:",
     "~/.ssh\x00.txt",
     '{"named_entities": ["x"], "triples": [["a", "b", "c"], ["d',
     '{"keep": [1]}',
