@@ -1,12 +1,12 @@
 """KnowledgeGraph: phrase and passage nodes, three edge kinds, node specificity, CSR.
 
-A pure function of the live passages' triples and the accepted synonym pairs, in canonical order:
-passages by id, phrases and triples by key. So any history of the same corpus gives the same arrays.
+A pure function of a corpus, in its canonical order: passages by id, phrases and triples by key. So
+any history of the same passages gives the same arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,17 +14,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from hippo_core.config import HippoConfig, RelatedSynonymy
-from hippo_core.contributions import Contribution, KeyedTriple, phrases_of
+from hippo_core.corpus import TRIPLE, Corpus
 from hippo_core.pagerank import Transition, transition_matrix
-from hippo_core.text import letters_and_digits
-
-
-class SynonymPairs(NamedTuple):
-    """Accepted pairs: positions in the sorted phrases, left < right, and their cosine."""
-
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    cosine: NDArray[np.float64]
+from hippo_core.synonyms import SynonymPairs
 
 
 class Edges(NamedTuple):
@@ -51,27 +43,21 @@ class KnowledgeGraph:
         synonyms: Accepted synonym pairs.
     """
 
-    def __init__(
-        self, contributions: Sequence[Contribution], phrases: Sequence[str], synonyms: SynonymPairs
-    ) -> None:
-        self.n_passages = len(contributions)
-        self.phrases = tuple(phrases)
-        self.synonyms = synonyms
-        self.triples: tuple[KeyedTriple, ...] = tuple(
-            sorted({triple for c in contributions for triple in c.triples})
-        )
-        self.position = {phrase: i for i, phrase in enumerate(self.phrases)}
-        self.triple_phrases = np.array(
-            [(self.position[t.subject], self.position[t.object]) for t in self.triples],
-            dtype=np.int64,
-        ).reshape(-1, 2)
-        self.triple_passages, self._occurrences = self._stated_by(contributions)
+    def __init__(self, corpus: Corpus) -> None:
+        self.n_passages = len(corpus)
+        self.phrases = corpus.phrases
+        self.triples = corpus.triples
+        self.triple_phrases = corpus.triple_phrases
+        self.synonyms = corpus.synonyms
+        self._lengths = corpus.lengths
+        self._occurrences = self._stated_by(corpus)
+        self.triple_passages = self._occurrences.copy()
+        self.triple_passages.data = np.ones_like(self._occurrences.data)
         self.phrase_triples = self._ends()
         self.phrase_passages = self._held_by()
         self.passage_counts: NDArray[np.int64] = np.diff(self.phrase_passages.indptr).astype(
             np.int64
         )
-        self._lengths = np.array([letters_and_digits(p) for p in self.phrases], dtype=np.int64)
         self._transitions: dict[tuple[object, ...], Transition] = {}
 
     @property
@@ -79,11 +65,10 @@ class KnowledgeGraph:
         """Number of phrase nodes."""
         return len(self.phrases)
 
-    def touching(self, phrases: Iterable[str]) -> NDArray[np.int64]:
+    def touching(self, phrases: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the positions of the triples of which one of these phrases is an end, sorted."""
         held = self.phrase_triples
-        rows = [self.position[phrase] for phrase in phrases]
-        found = [held.indices[held.indptr[row] : held.indptr[row + 1]] for row in rows]
+        found = [held.indices[held.indptr[row] : held.indptr[row + 1]] for row in phrases]
         return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
     def node_specificity(self) -> NDArray[np.float64]:
@@ -147,23 +132,12 @@ class KnowledgeGraph:
         """Give the phrase adjacency, symmetric CSR (n_phrases, n_phrases)."""
         return _symmetric([self.phrase_edges(config)], self.n_phrases)
 
-    def _stated_by(
-        self, contributions: Sequence[Contribution]
-    ) -> tuple[sp.csr_array, sp.csr_array]:
-        row_of = {triple: i for i, triple in enumerate(self.triples)}
-        rows, columns, occurrences = [], [], []
-        for column, c in enumerate(contributions):
-            for triple, spellings in c.triples.items():
-                rows.append(row_of[triple])
-                columns.append(column)
-                occurrences.append(len(spellings))
+    def _stated_by(self, corpus: Corpus) -> sp.csr_array:
+        """Give how often each passage states each triple."""
+        rows = corpus.occurrences[:, TRIPLE]
+        ones = np.ones(len(rows), dtype=np.float64)
         shape = (len(self.triples), self.n_passages)
-        counted = np.array(occurrences, dtype=np.float64)
-        place = (np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64))
-        return (
-            sp.coo_array((np.ones_like(counted), place), shape=shape).tocsr(),
-            sp.coo_array((counted, place), shape=shape).tocsr(),
-        )
+        return sp.coo_array((ones, (rows, corpus.stated_by)), shape=shape).tocsr()
 
     def _ends(self) -> sp.csr_array:
         n = len(self.triples)
@@ -178,11 +152,6 @@ class KnowledgeGraph:
         held: sp.csr_array = (self.phrase_triples @ self.triple_passages).tocsr()
         held.sort_indices()
         return held
-
-
-def sorted_phrases(contributions: Sequence[Contribution]) -> list[str]:
-    """Give the distinct phrase keys of a corpus, in canonical order."""
-    return sorted(phrases_of(triple for c in contributions for triple in c.triples))
 
 
 def _sum_pairs(

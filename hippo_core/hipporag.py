@@ -14,7 +14,7 @@ from hippo_core.drivers import Driver, Limiter
 from hippo_core.embedding import Embedding
 from hippo_core.errors import InputError, ModelRequiredError
 from hippo_core.flows import Each, Flow, Meter, Metered, Models
-from hippo_core.index import HippoIndex, stats
+from hippo_core.index import HippoIndex
 from hippo_core.indexing import Indexing, OnProgress
 from hippo_core.inputs import (
     OnError,
@@ -295,14 +295,14 @@ class HippoRAG:
 
     def stats(self) -> Stats:
         """Count passages, phrases, triples and edges."""
-        return stats(self._index.snapshot())
+        return self._index.snapshot().stats()
 
     def __len__(self) -> int:
-        return len(self._index.snapshot().contributions)
+        return len(self._index.snapshot().corpus)
 
     def __iter__(self) -> Iterator[Passage]:
         """Give the passages of one state, by id."""
-        return (c.passage.copy() for c in self._index.snapshot().contributions)
+        return (live.passage.copy() for live in self._index.snapshot().corpus.passages)
 
     def __contains__(self, id_: object) -> bool:
         return isinstance(id_, str) and bool(self.get([id_]))

@@ -8,13 +8,12 @@ code, passage by passage.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hippo_core.columns import Columns
 from hippo_core.config import HippoConfig
 from hippo_core.contributions import (
     Contribution,
@@ -23,64 +22,18 @@ from hippo_core.contributions import (
     phrases_of,
     render_triple,
 )
+from hippo_core.corpus import Corpus
+from hippo_core.curation import Curation
 from hippo_core.errors import StoreCorruptError
-from hippo_core.graph import KnowledgeGraph, SynonymPairs, sorted_phrases
+from hippo_core.keys import Keys
 from hippo_core.records import Reader, text_key
+from hippo_core.snapshot import Snapshot
 from hippo_core.store import Store
 from hippo_core.synonyms import SynonymPlan, Synonyms
-from hippo_core.types import Kind, Stats, Triple
+from hippo_core.types import Kind
 from hippo_core.vectors import VectorTable
 
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One state of the corpus, in canonical order: passages by id, phrases and triples by key."""
-
-    version: int
-    contributions: tuple[Contribution, ...]
-    graph: KnowledgeGraph
-    passage_vectors: NDArray[np.float32]  # (n_passages, d), unit rows
-    phrase_vectors: NDArray[np.float32]  # (n_phrases, d)
-    triple_vectors: NDArray[np.float32]  # (n_triples, d)
-    _forms: dict[int, str] = field(default_factory=dict)  # display forms asked for so far
-
-    def display_triple(self, position: int) -> Triple:
-        """Give a triple as users see it: phrases in display form, the relation as most often."""
-        relation = Counter(
-            spelling.relation
-            for column in self.stating(position)
-            for spelling in self.contributions[column].triples[self.graph.triples[position]]
-        )
-        subject, object_ = self.graph.triple_phrases[position]
-        return Triple(self.display_form(subject), _commonest(relation), self.display_form(object_))
-
-    def display_form(self, phrase: int) -> str:
-        """Give a phrase's most frequent spelling over the live passages; ties go by order."""
-        form = self._forms.get(phrase)
-        if form is None:
-            form = self._forms[phrase] = _commonest(self._spellings(phrase))
-        return form
-
-    def stating(self, triple: int) -> NDArray[np.int32]:
-        """Give the positions of the passages that state a triple."""
-        stated = self.graph.triple_passages
-        return stated.indices[stated.indptr[triple] : stated.indptr[triple + 1]]
-
-    def _spellings(self, phrase: int) -> Counter[str]:
-        key = self.graph.phrases[phrase]
-        held = self.graph.phrase_passages
-        columns = held.indices[held.indptr[phrase] : held.indptr[phrase + 1]]
-        return Counter(
-            surface
-            for column in columns
-            for keyed, occurrences in self.contributions[column].triples.items()
-            for triple in occurrences
-            for part, surface in (
-                (keyed.subject, triple.subject),
-                (keyed.object, triple.object),
-            )
-            if part == key
-        )
+KINDS: tuple[Kind, ...] = ("passage", "phrase", "triple")
 
 
 class HippoIndex:
@@ -98,15 +51,9 @@ class HippoIndex:
     def _start_over(self) -> None:
         """Hold nothing: the next `catch_up` takes everything from the store."""
         self._version = 0
-        self._contributions: dict[str, Contribution] = {}
-        self._triple_uses: Counter[str] = Counter()  # by rendered text: two may render alike
-        self._phrase_uses: Counter[str] = Counter()
-        self._text_uses: Counter[str] = Counter()
-        self._vectors: dict[Kind, VectorTable] = {
-            "passage": VectorTable(),
-            "phrase": VectorTable(),
-            "triple": VectorTable(),
-        }
+        self._curation = Curation()
+        self._columns = Columns(self.render)
+        self._vectors: dict[Kind, VectorTable] = {kind: VectorTable() for kind in KINDS}
         self._synonyms = Synonyms(
             self.config.synonymy_threshold if self.config.synonymy else None,
             self.config.synonymy_limit,
@@ -118,7 +65,7 @@ class HippoIndex:
         self.refresh()
         with self._lock:
             if self._snapshot is None:
-                self._snapshot = self._derive()
+                self._snapshot = Snapshot(self._corpus(), self._curation, self._version)
             return self._snapshot
 
     def refresh(self) -> None:
@@ -134,26 +81,30 @@ class HippoIndex:
             if version == self._version:
                 return
             changed, deleted = reader.changed_since(self.namespace, self._version)
-            gone = [i for i in self._contributions if text_key(i) in deleted] if deleted else []
-            everything = not self._contributions
-            stored = reader.passages(self.namespace, None if everything else changed)
+            ids = self._columns.ids
+            gone = [i for i in ids if text_key(i) in deleted] if deleted else []
+            stored = reader.passages(self.namespace, changed if ids else None)
             try:
-                self._remove([*changed, *gone])
-                self._add(reader, [contribution(s.passage, s.extraction) for s in stored], plan)
+                for id_ in (*changed, *gone):
+                    self._columns.drop(id_)
+                new = [contribution(s.passage, s.extraction) for s in stored]
+                self._add(reader, new, plan)
             except BaseException:  # an interrupt too: half of a change is no state
                 self._start_over()
                 raise
             self._version = version
             self._snapshot = None
 
-    def live(self) -> Mapping[str, Contribution]:
-        """Give the live passages by id, as of the last `catch_up`."""
-        return self._contributions
+    def contributions(self, ids: Iterable[str]) -> dict[str, Contribution]:
+        """Give what the live ones of some passages contribute, as of the last `catch_up`."""
+        with self._lock:
+            found = {id_: self._columns.contribution(id_) for id_ in ids}
+        return {id_: c for id_, c in found.items() if c is not None}
 
     def texts_in_use(self) -> dict[Kind, set[str]]:
         """Give the texts whose vectors the live passages need, by kind."""
         with self._lock:
-            return {kind: set(table) for kind, table in self._vectors.items()}
+            return {kind: set(self._keys(kind)) for kind in KINDS}
 
     def plan_synonyms(self, phrases: Mapping[str, NDArray[np.float32]]) -> SynonymPlan:
         """Find the synonyms of phrases that are about to be added.
@@ -162,66 +113,73 @@ class HippoIndex:
             SynonymyError: More pairs would be accepted than `synonymy_limit` allows.
         """
         with self._lock:
-            new = {p: v for p, v in phrases.items() if p not in self._vectors["phrase"]}
-            return self._synonyms.plan(new, self._vectors["phrase"])
+            known = self._columns.phrases
+            new = {p: v for p, v in phrases.items() if p not in known}
+            return self._synonyms.plan(new, known, self._vectors["phrase"].view())
 
     def orphans(
         self, removed: Collection[str], added: Iterable[Contribution]
     ) -> dict[Kind, list[str]]:
         """Give the texts of phrases and triples that nothing uses once passages are replaced."""
         with self._lock:
-            gone = [self._contributions[i] for i in removed if i in self._contributions]
-            staying = list(added)
-            triples = _left_over(
-                self._triple_uses,
-                [self._rendered(c) for c in gone],
-                [self._rendered(c) for c in staying],
-            )
-            phrases = _left_over(
-                self._phrase_uses, [c.phrases for c in gone], [c.phrases for c in staying]
-            )
-            return {"phrase": phrases, "triple": triples}
+            return self._columns.orphans(self.contributions(removed).values(), added)
 
     def render(self, triple: KeyedTriple) -> str:
         """Give a triple's text for embedding."""
         return render_triple(triple, self.config.triple_rendering)
 
-    def _rendered(self, contribution_: Contribution) -> list[str]:
-        return [self.render(triple) for triple in contribution_.triples]
+    def _keys(self, kind: Kind) -> Keys[str]:
+        columns = self._columns
+        return {
+            "passage": columns.texts,
+            "phrase": columns.phrases,
+            "triple": columns.rendered,
+        }[kind]
 
-    def _remove(self, ids: Iterable[str]) -> None:
-        gone = [c for i in ids if (c := self._contributions.pop(i, None)) is not None]
-        self._text_uses.subtract(c.passage.full_text for c in gone)
-        self._triple_uses.subtract(text for c in gone for text in self._rendered(c))
-        self._phrase_uses.subtract(p for c in gone for p in c.phrases)
+    def _corpus(self) -> Corpus:
+        views = {kind: self._vectors[kind].view() for kind in KINDS}
+        return self._columns.corpus(views, self._synonyms.pairs)
 
     def _add(self, reader: Reader, new: Sequence[Contribution], plan: SynonymPlan | None) -> None:
+        vectors = self._missing_vectors(reader, new)
+        if plan is None or not self._synonyms.fits(plan, vectors["phrase"]):
+            view = self._vectors["phrase"].view()
+            plan = self._synonyms.plan(
+                vectors["phrase"], self._columns.phrases, view, limited=False
+            )
         for c in new:
-            self._contributions[c.passage.id] = c
-        self._text_uses.update(c.passage.full_text for c in new)
-        self._triple_uses.update(text for c in new for text in self._rendered(c))
-        self._phrase_uses.update(p for c in new for p in c.phrases)
-        unused_phrases = _drop_unused(self._phrase_uses)
-        self._synonyms.remove(p for p in unused_phrases if p in self._vectors["phrase"])
-        self._forget("phrase", unused_phrases)
-        self._forget("triple", _drop_unused(self._triple_uses))
-        self._forget("passage", _drop_unused(self._text_uses))
-        phrases = phrases_of(t for c in new for t in c.triples)
-        new_phrases = self._missing_vectors(reader, "phrase", phrases)
-        known = self._vectors["phrase"]
-        if plan is None or not self._synonyms.fits(plan, new_phrases):
-            plan = self._synonyms.plan(new_phrases, known, limited=False)
-        self._synonyms.add(plan, known)
-        self._remember("phrase", new_phrases)
-        triples = {text for c in new for text in self._rendered(c)}
-        self._remember("triple", self._missing_vectors(reader, "triple", triples))
-        texts = {c.passage.full_text for c in new}
-        self._remember("passage", self._missing_vectors(reader, "passage", texts))
+            self._columns.put(c)
+        for kind, rows in self._columns.sweep().items():
+            if kind == "phrase" and rows:
+                self._synonyms.remove(rows, self._columns.phrases.capacity)
+            self._vectors[kind].clear(np.array(rows, dtype=np.int64))
+        self._synonyms.add(plan, self._columns.phrases)
+        for kind, by_text in vectors.items():
+            keys = self._keys(kind)
+            there = {slot: v for t, v in by_text.items() if (slot := keys.get(t)) is not None}
+            if there:
+                rows_ = np.array(list(there), dtype=np.int64)
+                self._vectors[kind].put(rows_, np.stack(list(there.values())))
 
     def _missing_vectors(
+        self, reader: Reader, new: Sequence[Contribution]
+    ) -> dict[Kind, dict[str, NDArray[np.float32]]]:
+        """Give the vectors of the texts that came with passages, by kind and text."""
+        return {
+            "passage": self._missing(reader, "passage", (c.passage.full_text for c in new)),
+            "phrase": self._missing(
+                reader, "phrase", phrases_of(t for c in new for t in c.triples)
+            ),
+            "triple": self._missing(
+                reader, "triple", (self.render(t) for c in new for t in c.triples)
+            ),
+        }
+
+    def _missing(
         self, reader: Reader, kind: Kind, texts: Iterable[str]
     ) -> dict[str, NDArray[np.float32]]:
-        wanted = sorted(text for text in texts if text not in self._vectors[kind])
+        known = self._keys(kind)
+        wanted = sorted({text for text in texts if text not in known})
         found = reader.vectors(self.namespace, kind, wanted)
         lost = [text for text in wanted if text not in found]
         if lost:
@@ -231,72 +189,3 @@ class HippoIndex:
                 "or it is damaged: index the passages again in another folder"
             )
         return found
-
-    def _remember(self, kind: Kind, by_text: Mapping[str, NDArray[np.float32]]) -> None:
-        if by_text:
-            self._vectors[kind].add(list(by_text), np.stack(list(by_text.values())))
-
-    def _forget(self, kind: Kind, texts: Iterable[str]) -> None:
-        table = self._vectors[kind]
-        table.remove([text for text in texts if text in table])
-
-    def _derive(self) -> Snapshot:
-        ordered = tuple(self._contributions[i] for i in sorted(self._contributions))
-        phrases = sorted_phrases(ordered)
-        graph = KnowledgeGraph(ordered, phrases, _positions(self._synonyms, phrases))
-        return Snapshot(
-            version=self._version,
-            contributions=ordered,
-            graph=graph,
-            passage_vectors=self._vectors["passage"].rows([c.passage.full_text for c in ordered]),
-            phrase_vectors=self._vectors["phrase"].rows(phrases),
-            triple_vectors=self._vectors["triple"].rows([self.render(t) for t in graph.triples]),
-        )
-
-
-def stats(snapshot: Snapshot) -> Stats:
-    """Count what a snapshot holds."""
-    graph = snapshot.graph
-    by_status = Counter(c.status.value for c in snapshot.contributions)
-    return Stats(
-        passages=graph.n_passages,
-        phrases=graph.n_phrases,
-        triples=len(graph.triples),
-        relation_edges=len(graph.relations(every_occurrence=False).left),
-        synonymy_edges=len(graph.synonyms.left),
-        context_edges=int(graph.phrase_passages.nnz),
-        by_status=dict(sorted(by_status.items())),
-    )
-
-
-def _commonest(spellings: Counter[str]) -> str:
-    return min(spellings, key=lambda s: (-spellings[s], s))
-
-
-def _drop_unused(uses: Counter[str]) -> list[str]:
-    unused = [item for item, n in uses.items() if n <= 0]
-    for item in unused:
-        del uses[item]
-    return unused
-
-
-def _left_over(
-    uses: Counter[str], going: Iterable[Iterable[str]], coming: Iterable[Iterable[str]]
-) -> list[str]:
-    change: Counter[str] = Counter()
-    for items in going:
-        change.subtract(items)
-    for items in coming:
-        change.update(items)
-    return [item for item, n in change.items() if n < 0 and uses[item] + n <= 0]
-
-
-def _positions(synonyms: Synonyms, phrases: Sequence[str]) -> SynonymPairs:
-    position = {phrase: i for i, phrase in enumerate(phrases)}
-    rows = sorted((position[a], position[b], cosine) for a, b, cosine in synonyms)
-    left, right, cosine = zip(*rows, strict=True) if rows else ((), (), ())
-    return SynonymPairs(
-        np.array(left, dtype=np.int64),
-        np.array(right, dtype=np.int64),
-        np.array(cosine, dtype=np.float64),
-    )

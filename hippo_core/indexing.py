@@ -103,12 +103,11 @@ class Indexing:
         wanted = list(dict.fromkeys(ids))
         with self._index.committing, self._index.store.write() as writer:
             self._index.catch_up(writer)
-            live = self._index.live()
-            found = tuple(i for i in wanted if i in live)
-            gone = [live[i] for i in found]
+            gone = self._index.contributions(wanted)
+            found = tuple(gone)
             self._replace(writer, found, [])
             writer.delete_passages(self._index.namespace, found)
-            self._purge_texts(writer, gone)
+            self._purge_texts(writer, gone.values())
         if found:
             self._index.refresh()
             self._index.store.truncate_log()
@@ -265,9 +264,8 @@ class Indexing:
             synonyms = index.plan_synonyms(vectors["phrase"])
             with index.store.write() as writer:
                 index.catch_up(writer)
-                live = index.live()
                 new = self._contributions(writer, stored, extractions)
-                replaced = [live[i] for i in new if i in live]
+                replaced = index.contributions(new).values()
                 self._replace(writer, new.keys(), new.values())
                 good = {k: e for k, e in extractions.items() if e.status is not Status.FAILED}
                 writer.commit_extractions(namespace, extractor, good)
@@ -291,11 +289,13 @@ class Indexing:
         extractions: Mapping[str, Extraction],
     ) -> dict[str, Contribution]:
         """Give what the passages will contribute, by id, and others that have the same texts."""
-        live, namespace = self._index.live(), self._index.namespace
+        namespace = self._index.namespace
         # Another handle may have read what could not be read here.
         there = writer.extractions(namespace, _failed(extractions), pending=False)
         of_text = {**extractions, **there}
-        passages = {i: live[i].passage for i in writer.ids_of_texts(namespace, of_text.keys())}
+        alike = writer.ids_of_texts(namespace, of_text.keys())
+        live = self._index.contributions({*alike, *(s.passage.id for s in stored)})
+        passages = {i: live[i].passage for i in alike}
         passages |= {s.passage.id: s.passage for s in stored}
         new = {i: contribution(p, of_text[text_key(p.full_text)]) for i, p in passages.items()}
         return {i: c for i, c in new.items() if live.get(i) != c}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hippo_core.similarity import cosines, min_max, top_k
+from hippo_core.similarity import min_max, top_k
 
 
 class TripleLinks(NamedTuple):
@@ -25,23 +26,15 @@ class PhraseLinks(NamedTuple):
     cosines: NDArray[np.float64]
 
 
-def link_triples(
-    triple_vectors: NDArray[np.float32], query: NDArray[np.float32], k: int
-) -> TripleLinks:
-    """Give the k triples with the highest cosine to the query."""
-    scores = min_max(cosines(triple_vectors, query))
+def link_triples(near: NDArray[np.float64], k: int) -> TripleLinks:
+    """Give the k triples with the highest cosine to the query; `near` has that of each triple."""
+    scores = min_max(near)
     best = top_k(scores, k)
     return TripleLinks(best, scores[best])
 
 
-def link_entities(
-    phrase_vectors: NDArray[np.float32], entities: NDArray[np.float32]
-) -> PhraseLinks:
-    """Give each entity's nearest phrase, however far; shape of `entities` (m, d), m >= 0."""
-    links = []
-    for entity in entities:
-        near = cosines(phrase_vectors, entity)
-        best = int(top_k(near, 1)[0])
-        links.append((best, near[best]))
-    positions, found = zip(*links, strict=True) if links else ((), ())
-    return PhraseLinks(np.array(positions, dtype=np.int64), np.array(found, dtype=np.float64))
+def link_entities(near: Sequence[NDArray[np.float64]]) -> PhraseLinks:
+    """Give each entity's nearest phrase, however far; `near` has each phrase's cosine to each."""
+    best = [int(top_k(cosines, 1)[0]) for cosines in near]
+    found = [cosines[position] for cosines, position in zip(near, best, strict=True)]
+    return PhraseLinks(np.array(best, dtype=np.int64), np.array(found, dtype=np.float64))

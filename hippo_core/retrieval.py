@@ -16,14 +16,14 @@ from hippo_core.config import HippoConfig
 from hippo_core.embedding import QUERY_KINDS, Embedding
 from hippo_core.errors import ModelError, ModelRequiredError, ParseError
 from hippo_core.flows import Flow, Models, NameEntities
-from hippo_core.index import Snapshot
 from hippo_core.inputs import ScoreMode
 from hippo_core.linking import PhraseLinks, link_entities, link_triples
 from hippo_core.openie import read_query_entities
 from hippo_core.pagerank import PageRank, personalized_pagerank
 from hippo_core.recognition import Recognition, recognise
 from hippo_core.seeding import entity_seeds, passage_seeds, triple_seeds
-from hippo_core.similarity import cosines, min_max, top_k
+from hippo_core.similarity import min_max, top_k
+from hippo_core.snapshot import Snapshot
 from hippo_core.text import normalise_phrase
 from hippo_core.types import (
     LinkedPhrase,
@@ -65,7 +65,7 @@ def retrieve(
     score_mode: ScoreMode = "ppr",
 ) -> Flow[Retrieval]:
     """Rank the passages of a snapshot for a query; give the k best, or all if there are fewer."""
-    if not snapshot.contributions:
+    if not snapshot.graph.n_passages:
         return Retrieval(query, (), RetrievalPath.EMPTY)
     search = _Search(query, snapshot, embedding, models, config)
     match config.method:
@@ -99,6 +99,7 @@ class _Search:
     ) -> None:
         self.query = query
         self.snapshot = snapshot
+        self.corpus = snapshot.corpus
         self.graph = snapshot.graph
         self.embedding = embedding
         self.models = models
@@ -107,15 +108,16 @@ class _Search:
     def dense(self, path: RetrievalPath, detail: str = "") -> Flow[Ranking]:
         """Rank by the cosine of query and passage."""
         (to_passage,) = yield from self.embedding.query(self.query, QUERY_KINDS[:1])
-        return Ranking(cosines(self.snapshot.passage_vectors, to_passage), path, detail)
+        return Ranking(self.corpus.passage_vectors.cosines(to_passage), path, detail)
 
     def hipporag2(self) -> Flow[Ranking]:
         """Link to triples, let recognition memory choose, walk from their phrases and passages."""
-        if not self.graph.triples:
+        if not len(self.graph.triples):
             return (yield from self.dense(RetrievalPath.DENSE_NOTHING_LINKED))
         to_passage, to_triple = yield from self.embedding.query(self.query, QUERY_KINDS[:2])
-        dense = cosines(self.snapshot.passage_vectors, to_passage)
-        links = link_triples(self.snapshot.triple_vectors, to_triple, self.config.linked_triples)
+        dense = self.corpus.passage_vectors.cosines(to_passage)
+        near = self.corpus.triple_vectors.cosines(to_triple)
+        links = link_triples(near, self.config.linked_triples)
         shown = [self.snapshot.display_triple(int(i)) for i in links.positions]
         choice = yield from self._recognise(shown)
         triples = self._linked(links.positions, links.scores, shown, choice.kept)
@@ -144,10 +146,10 @@ class _Search:
         named = {key: entity for entity in entities if (key := normalise_phrase(entity))}
         if not named:
             return (yield from self.dense(RetrievalPath.DENSE_NO_ENTITY))
-        if not self.graph.phrases:
+        if not self.graph.n_phrases:
             return (yield from self.dense(RetrievalPath.DENSE_NOTHING_LINKED))
         vectors = yield from self.embedding.texts(list(named), "query_to_phrase")
-        links = link_entities(self.snapshot.phrase_vectors, vectors)
+        links = link_entities([self.corpus.phrase_vectors.cosines(vector) for vector in vectors])
         seeds = entity_seeds(links.positions, self._specificity())
         mass, walked = self._expand(seeds)
         by_passage = min_max(self.graph.phrase_passages.T @ mass)
@@ -217,7 +219,7 @@ class _Search:
         shown: Sequence[Triple],
         kept: Sequence[int],
     ) -> tuple[LinkedTriple, ...]:
-        passages = self.snapshot.contributions
+        passages = self.corpus.passages
         return tuple(
             LinkedTriple(
                 triple=triple,
@@ -257,10 +259,10 @@ def _best(
         scores = scores / scores[0] if scores[0] > 0 else 1.0 + scores - scores[0]
     return tuple(
         ScoredPassage(
-            passage=snapshot.contributions[position].passage.copy(),
+            passage=snapshot.corpus.passages[position].passage.copy(),
             score=float(score),
             rank=rank,
-            status=snapshot.contributions[position].status,
+            status=snapshot.corpus.passages[position].status,
             triples=_explanation(position, ranking.mass, snapshot),
         )
         for rank, (position, score) in enumerate(zip(best.tolist(), scores, strict=True), start=1)
@@ -272,7 +274,8 @@ def _explanation(position: int, mass: Scores | None, snapshot: Snapshot) -> tupl
     if mass is None:
         return ()
     graph = snapshot.graph
-    near = graph.touching(snapshot.contributions[position].phrases)
+    own = graph.triple_phrases[snapshot.corpus.triples_of(position)]
+    near = graph.touching(np.unique(own))
     flow = mass[graph.triple_phrases[near]].prod(axis=1)
     best = [i for i in top_k(flow, EXPLAINING_TRIPLES) if flow[i] > 0]
     return tuple(snapshot.display_triple(int(near[i])) for i in best)

@@ -13,10 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hippo_core.errors import SynonymyError
+from hippo_core.keys import Keys
 from hippo_core.similarity import Pairs, pairs_above
-from hippo_core.vectors import VectorTable
+from hippo_core.vectors import BLOCK, VectorView
 
 Pair = tuple[str, str, float]
+
+
+class SynonymPairs(NamedTuple):
+    """Accepted pairs: two phrases by number, the lesser first where they are in order; cosine."""
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    cosine: NDArray[np.float64]
+
+
+NO_PAIRS = SynonymPairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
 class SynonymPlan(NamedTuple):
@@ -29,24 +41,24 @@ class SynonymPlan(NamedTuple):
 
 
 class Synonyms:
-    """Accepted synonym pairs of a set of phrases; with no threshold there are none."""
+    """Accepted synonym pairs of a set of phrases, by slot; with no threshold there are none."""
 
-    def __init__(self, threshold: float | None, limit: float) -> None:
+    def __init__(
+        self, threshold: float | None, limit: float, pairs: SynonymPairs = NO_PAIRS
+    ) -> None:
         self._threshold = threshold
         self._limit = limit
-        self._of: dict[str, dict[str, float]] = {}
-        self._pairs = 0
+        self.pairs = pairs
+        """Each pair once."""
         self._generation = 0
 
-    def __len__(self) -> int:
-        return self._pairs
-
-    def __iter__(self) -> Iterator[Pair]:
-        """Give each pair once, the lesser key first."""
-        return ((a, b, cosine) for a, of in self._of.items() for b, cosine in of.items() if a < b)
-
     def plan(
-        self, new: Mapping[str, NDArray[np.float32]], known: VectorTable, *, limited: bool = True
+        self,
+        new: Mapping[str, NDArray[np.float32]],
+        known: Keys[str],
+        vectors: VectorView,
+        *,
+        limited: bool = True,
     ) -> SynonymPlan:
         """Compare new phrases with the known ones and with each other.
 
@@ -56,44 +68,52 @@ class Synonyms:
         if not new or self._threshold is None:
             return SynonymPlan(frozenset(new), (), self._generation)
         texts, rows = list(new), np.stack(list(new.values()))
-        others = list(known)
-        allowed = int(self._limit * (len(texts) + len(others))) if limited else None
-        inner = pairs_above(rows, None, self._threshold, limit=allowed)
+        allowed = int(self._limit * (len(texts) + len(known))) if limited else None
+        room = None if allowed is None else max(0, allowed - len(self.pairs.left))
+        inner = pairs_above(rows, None, self._threshold, limit=room)
         pairs = [(texts[i], texts[j], c) for i, j, c in _each(inner)]
         complete = inner.complete
-        if others and complete:
-            outer = pairs_above(rows, known.rows(others), self._threshold, limit=allowed)
-            pairs += [(texts[i], others[j], c) for i, j, c in _each(outer)]
+        for number, block in enumerate(vectors.blocks):
+            if not complete or (room is not None and len(pairs) > room):
+                complete = False
+                break
+            outer = pairs_above(rows, block, self._threshold, limit=room)
             complete = outer.complete
-        if allowed is not None and (not complete or self._pairs + len(pairs) > allowed):
+            first = number * BLOCK
+            pairs += [(texts[i], known.items[first + j], c) for i, j, c in _each(outer)]
+        if room is not None and (not complete or len(pairs) > room):
             raise SynonymyError(
                 f"more than {self._limit:g} synonyms per phrase reach synonymy_threshold="
                 f"{self._threshold:g} (over {allowed} pairs): this embedder gives unlike phrases "
                 "high cosines; raise the threshold, or switch synonymy off"
             )
-        ordered = tuple((min(a, b), max(a, b), c) for a, b, c in pairs)
-        return SynonymPlan(frozenset(texts), ordered, self._generation)
+        return SynonymPlan(frozenset(texts), tuple(pairs), self._generation)
 
     def fits(self, plan: SynonymPlan, new: Collection[str]) -> bool:
         """Whether a plan was made for these new phrases and no others came since."""
         return plan.generation == self._generation and plan.phrases == frozenset(new)
 
-    def add(self, plan: SynonymPlan, known: VectorTable) -> None:
+    def add(self, plan: SynonymPlan, known: Keys[str]) -> None:
         """Take the pairs of a plan, but for phrases that have gone since."""
-        for a, b, cosine in plan.pairs:
-            if all(p in plan.phrases or p in known for p in (a, b)):
-                self._of.setdefault(a, {})[b] = cosine
-                self._of.setdefault(b, {})[a] = cosine
-                self._pairs += 1
+        slots = [(known.get(a), known.get(b), c) for a, b, c in plan.pairs]
+        there = [(a, b, c) for a, b, c in slots if a is not None and b is not None]
+        if there:
+            left, right, cosine = zip(*there, strict=True)
+            self.pairs = SynonymPairs(
+                np.concatenate([self.pairs.left, np.array(left, dtype=np.int64)]),
+                np.concatenate([self.pairs.right, np.array(right, dtype=np.int64)]),
+                np.concatenate([self.pairs.cosine, np.array(cosine, dtype=np.float64)]),
+            )
         self._generation += bool(plan.phrases)
 
-    def remove(self, phrases: Iterable[str]) -> None:
-        """Forget phrases and their pairs."""
-        for phrase in phrases:
-            partners = self._of.pop(phrase, {})
-            self._pairs -= len(partners)
-            for partner in partners:
-                del self._of[partner][phrase]
+    def remove(self, slots: Iterable[int], capacity: int) -> None:
+        """Forget the pairs of phrases at these slots, all below `capacity`."""
+        gone = np.zeros(capacity, dtype=bool)
+        gone[list(slots)] = True
+        stay = ~(gone[self.pairs.left] | gone[self.pairs.right])
+        if not stay.all():
+            left, right, cosine = self.pairs
+            self.pairs = SynonymPairs(left[stay], right[stay], cosine[stay])
 
 
 def _each(pairs: Pairs) -> Iterator[tuple[int, int, float]]:

@@ -1,76 +1,143 @@
-"""VectorTable: texts <-> rows of one contiguous matrix."""
+"""VectorTable: unit vectors by row, in blocks that are copied before they change.
+
+What a reader holds therefore stays as it was, and a change costs a block, not the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hippo_core.similarity import cosines
+
+BLOCK = 1024  # rows that are copied together
+
+Rows = NDArray[np.int64]
+
 
 class VectorTable:
-    """Unit vectors by text, added and removed in any order.
+    """Vectors by row number; a row that was never put, or was cleared, is zero.
 
     >>> table = VectorTable()
-    >>> table.add(["a", "b"], np.eye(2, dtype=np.float32))
-    >>> table.remove(["a"])
-    >>> table.rows(["b"]).tolist(), len(table)
-    ([[0.0, 1.0]], 1)
+    >>> table.put(np.array([0, 1]), np.eye(2, dtype=np.float32))
+    >>> before = table.view()
+    >>> table.clear(np.array([1]))
+    >>> before.take(np.array([1])).tolist(), table.view().take(np.array([1])).tolist()
+    ([[0.0, 1.0]], [[0.0, 0.0]])
     """
 
-    def __init__(self) -> None:
-        self._row_of: dict[str, int] = {}
-        self._free: list[int] = []
-        self._matrix: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
-
-    def __len__(self) -> int:
-        return len(self._row_of)
-
-    def __contains__(self, text: str) -> bool:
-        return text in self._row_of
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._row_of)
+    def __init__(self, matrix: NDArray[np.float32] | None = None) -> None:
+        """Begin empty, or with a matrix (n, d) that is only read, such as a mapped file."""
+        given = np.zeros((0, 0), dtype=np.float32) if matrix is None else matrix
+        self._dimension = int(given.shape[1])
+        self._blocks = [given[start : start + BLOCK] for start in range(0, len(given), BLOCK)]
+        self._shared = set(range(len(self._blocks)))  # blocks that someone else may read
 
     @property
     def dimension(self) -> int:
         """Length of a vector; 0 before the first one."""
-        return int(self._matrix.shape[1])
+        return self._dimension
 
-    def add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Take vectors, shape (n, d), for texts that are not in the table yet."""
-        if len(texts) != len(vectors):
-            raise ValueError(f"{len(texts)} texts and {len(vectors)} vectors")
-        if not len(texts):
+    def put(self, rows: Rows, vectors: NDArray[np.float32]) -> None:
+        """Write vectors, shape (n, d), to rows that are zero.
+
+        Raises:
+            ValueError: They are not as long as those that are there.
+        """
+        if not len(rows):
             return
-        self._reserve(len(texts), vectors.shape[1])
-        for text, vector in zip(texts, vectors, strict=True):
-            row = self._free.pop()
-            self._row_of[text] = row
-            self._matrix[row] = vector
+        if not self._blocks:
+            self._dimension = vectors.shape[1]
+        if vectors.shape[1] != self._dimension:
+            raise ValueError(
+                f"vectors of {vectors.shape[1]} numbers in a table of {self._dimension}"
+            )
+        for block, inside, chosen in _by_block(rows):
+            self._own(block)[inside] = vectors[chosen]
 
-    def remove(self, texts: Iterable[str]) -> None:
-        """Forget texts; their rows are cleared and used again."""
-        for text in texts:
-            row = self._row_of.pop(text)
-            self._matrix[row] = 0
-            self._free.append(row)
+    def clear(self, rows: Rows) -> None:
+        """Write zeros to rows; where no row is left, another dimension may come."""
+        for block, inside, _chosen in _by_block(rows):
+            self._own(block)[inside] = 0
 
-    def rows(self, texts: Collection[str]) -> NDArray[np.float32]:
-        """Copy the vectors of texts, in their order, shape (n, d)."""
-        return self._matrix[[self._row_of[text] for text in texts]]
+    def forget(self) -> None:
+        """Drop all rows."""
+        self.__init__()  # type: ignore[misc]
 
-    def _reserve(self, count: int, dimension: int) -> None:
-        if self._row_of and dimension != self.dimension:
-            raise ValueError(f"vectors of {dimension} numbers in a table of {self.dimension}")
-        if dimension != self.dimension:  # and so empty
-            self._matrix, self._free = np.zeros((0, dimension), dtype=np.float32), []
-        missing = count - len(self._free)
-        if missing <= 0:
-            return
-        old = self._matrix
-        size = max(len(old) + missing, 2 * len(old), 16)
-        grown = np.zeros((size, dimension), dtype=np.float32)
-        grown[: len(old)] = old
-        self._free += range(size - 1, len(old) - 1, -1)
-        self._matrix = grown
+    def view(self) -> VectorView:
+        """Give what is there now; it does not change."""
+        self._shared.update(range(len(self._blocks)))
+        return VectorView(tuple(self._blocks), self._dimension)
+
+    def _own(self, block: int) -> NDArray[np.float32]:
+        while len(self._blocks) <= block:
+            self._blocks.append(np.zeros((BLOCK, self._dimension), dtype=np.float32))
+        found = self._blocks[block]
+        if block in self._shared or len(found) < BLOCK:
+            mine = np.zeros((BLOCK, self._dimension), dtype=np.float32)
+            mine[: len(found)] = found
+            self._blocks[block] = found = mine
+            self._shared.discard(block)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class VectorView:
+    """A table as it was at one moment."""
+
+    blocks: tuple[NDArray[np.float32], ...]
+    dimension: int
+
+    def take(self, rows: Rows) -> NDArray[np.float32]:
+        """Copy rows, shape (n, d)."""
+        taken = np.zeros((len(rows), self.dimension), dtype=np.float32)
+        for block, inside, chosen in _by_block(rows):
+            taken[chosen] = self.blocks[block][inside]
+        return taken
+
+    def cosines(self, query: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Give each row's product with a query (d,), in float64, shape (capacity,)."""
+        scores = np.zeros(BLOCK * len(self.blocks))
+        for i, block in enumerate(self.blocks):
+            scores[BLOCK * i : BLOCK * i + len(block)] = cosines(block, query)
+        return scores
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRows:
+    """Some rows of a view, in an order of their own: a matrix (n, d) that is not copied."""
+
+    view: VectorView
+    rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.view.take(self.rows).astype(dtype or np.float32, copy=False)
+
+    def cosines(self, query: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Give each row's product with a query (d,), in float64, shape (n,)."""
+        if len(self.rows) * 4 < BLOCK * len(self.view.blocks):  # few of them
+            return cosines(self.view.take(self.rows), query)
+        return self.view.cosines(query)[self.rows]
+
+    def at(self, positions: Rows) -> VectorRows:
+        """Give some of them."""
+        return VectorRows(self.view, self.rows[positions])
+
+
+def _by_block(rows: Rows) -> list[tuple[int, Rows, Rows]]:
+    """Group rows by block: the block, the places inside it, the positions in `rows`."""
+    blocks, inside = np.divmod(np.asarray(rows, dtype=np.int64), BLOCK)
+    if not len(blocks):
+        return []
+    order = np.argsort(blocks, kind="stable")
+    numbers, starts = np.unique(blocks[order], return_index=True)
+    return [
+        (int(number), inside[chosen], chosen)
+        for number, chosen in zip(numbers, np.split(order, starts[1:]), strict=True)
+    ]

@@ -9,13 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hippo_core import Extraction, HippoConfig, HippoRAG, Passage
+from hippo_core.columns import Columns
 from hippo_core.contributions import contribution
-from hippo_core.graph import KnowledgeGraph, SynonymPairs, sorted_phrases
+from hippo_core.graph import KnowledgeGraph
 from hippo_core.pagerank import personalized_pagerank
 from hippo_core.seeding import entity_seeds, passage_seeds, triple_seeds
 from hippo_core.similarity import unit_rows
+from hippo_core.synonyms import SynonymPairs
 from hippo_core.testing import HashEmbedder
 from hippo_core.text import letters_and_digits, normalise_phrase
+from hippo_core.vectors import VectorTable
 
 PER_PASSAGE = HippoConfig.hipporag2()
 PER_OCCURRENCE = HippoConfig.hipporag()
@@ -24,21 +27,17 @@ ADDING = HippoConfig(synonymy_on_related="add")
 
 def graph_of(corpus, synonyms=None):
     """Build the graph of triples by passage id, and cosines by pair of phrases."""
-    contributions = [
-        contribution(Passage(id_, id=id_), Extraction(triples=corpus[id_]))
-        for id_ in sorted(corpus)
-    ]
-    phrases = sorted_phrases(contributions)
-    rows = sorted(
-        (*sorted((phrases.index(a), phrases.index(b))), cosine)
+    columns = Columns(str)
+    for id_, triples in corpus.items():
+        columns.put(contribution(Passage(id_, id=id_), Extraction(triples=triples)))
+    slots = [
+        (columns.phrases.get(a), columns.phrases.get(b), cosine)
         for (a, b), cosine in (synonyms or {}).items()
-    )
-    left, right, cosine = zip(*rows, strict=True) if rows else ((), (), ())
-    return KnowledgeGraph(
-        contributions,
-        phrases,
-        SynonymPairs(np.array(left, int), np.array(right, int), np.array(cosine, float)),
-    )
+    ]
+    left, right, cosine = zip(*slots, strict=True) if slots else ((), (), ())
+    pairs = SynonymPairs(np.array(left, int), np.array(right, int), np.array(cosine, float))
+    none = {kind: VectorTable().view() for kind in ("passage", "phrase", "triple")}
+    return KnowledgeGraph(columns.corpus(none, pairs))
 
 
 def weights(graph, config):

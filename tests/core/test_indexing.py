@@ -453,7 +453,7 @@ def test_half_of_an_interrupted_change_is_no_state(open_memory, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as at_the_worst_moment:
-        at_the_worst_moment.setattr(memory._index._phrase_uses, "update", interrupted)
+        at_the_worst_moment.setattr(memory._index._synonyms, "add", interrupted)
         with pytest.raises(KeyboardInterrupt):
             memory.add_extracted(items[1:])
     assert memory.stats() == fresh.stats()

@@ -141,8 +141,8 @@ def arrays(memory):
     snapshot, config = memory._index.snapshot(), memory.config
     graph = snapshot.graph
     return {
-        "ids": [c.passage.id for c in snapshot.contributions],
-        "contributions": snapshot.contributions,
+        "passages": list(snapshot.corpus.passages),
+        "spelled": [snapshot.display_triple(i) for i in range(len(graph.triples))],
         "phrases": graph.phrases,
         "triples": graph.triples,
         "triple_phrases": graph.triple_phrases.tolist(),
@@ -154,15 +154,22 @@ def arrays(memory):
         "walks": [
             dense_of(graph.transition(config, with_passages=both).walk) for both in (True, False)
         ],
-        "passage_vectors": snapshot.passage_vectors.tolist(),
-        "phrase_vectors": snapshot.phrase_vectors.tolist(),
-        "triple_vectors": snapshot.triple_vectors.tolist(),
+        "passage_vectors": np.asarray(snapshot.corpus.passage_vectors).tolist(),
+        "phrase_vectors": np.asarray(snapshot.corpus.phrase_vectors).tolist(),
+        "triple_vectors": np.asarray(snapshot.corpus.triple_vectors).tolist(),
         "stats": memory.stats(),
         # what is kept beside the snapshot
-        "uses": [memory._index._triple_uses, memory._index._phrase_uses, memory._index._text_uses],
-        "rows": {kind: sorted(table) for kind, table in memory._index._vectors.items()},
-        "pairs": sorted(memory._index._synonyms),
-        "number of pairs": len(memory._index._synonyms),
+        "contributions": memory._index.contributions(memory._index._columns.ids),
+        "uses": {
+            kind: {text: keys.uses(text) for text in keys}
+            for kind in ("passage", "phrase", "triple")
+            for keys in [memory._index._keys(kind)]
+        },
+        "rows": {
+            kind: sum(int(block.any(axis=1).sum()) for block in table.view().blocks)
+            for kind, table in memory._index._vectors.items()
+        },
+        "number of pairs": len(memory._index._synonyms.pairs.left),
     }
 
 
@@ -669,7 +676,7 @@ def test_isolated_passages_keep_their_share_of_the_mass(open_memory):
 
 def cosines_of(memory, query):
     (row,) = HashEmbedder().embed([query], "query_to_passage")
-    return memory._index.snapshot().passage_vectors.astype(float) @ row
+    return np.asarray(memory._index.snapshot().corpus.passage_vectors, float) @ row
 
 
 # -- 9: text is data -------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def test_a_dense_path_is_dense_retrieval(path, memory_on, corpora):
     memory = memory_on(path)
     dense = memory.retrieve(corpora.one_query, k=9, config=HippoConfig.dense())
     assert memory.retrieve(corpora.one_query, k=9).passages == dense.passages
-    vectors = memory._index.snapshot().passage_vectors.astype(float)
+    vectors = np.asarray(memory._index.snapshot().corpus.passage_vectors, float)
     (query,) = HashEmbedder().embed([corpora.one_query], "query_to_passage")
     assert [hit.score for hit in dense] == pytest.approx(sorted(vectors @ query, reverse=True))
 

@@ -1,0 +1,250 @@
+"""Columns: what the live passages state, as passages come and go.
+
+Passages, phrases, triples and spellings have slots that they keep while they are used; the `Corpus`
+of one moment is made from them by array operations alone.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hippo_core.contributions import Contribution, KeyedTriple
+from hippo_core.corpus import TRIPLE, Corpus, Live
+from hippo_core.keys import Keys
+from hippo_core.synonyms import SynonymPairs
+from hippo_core.text import letters_and_digits
+from hippo_core.types import Kind, Triple
+from hippo_core.vectors import VectorRows, VectorView
+
+Slots = NDArray[np.int64]
+
+
+class _Entry(NamedTuple):
+    """A live passage by slots."""
+
+    live: Live
+    text: int
+    occurrences: Slots  # (n, 4), as in Corpus
+
+
+class Columns:
+    """The live passages by slot.
+
+    Attributes:
+        texts: Full texts, used by passages; a slot is the row of its vector.
+        phrases: Phrase keys, used by triples; likewise.
+        rendered: Texts of triples, used by triples, of which two may render alike; likewise.
+    """
+
+    def __init__(self, render: Callable[[KeyedTriple], str]) -> None:
+        self._render = render
+        self.texts = Keys[str]()
+        self.phrases = Keys[str]()
+        self.rendered = Keys[str]()
+        self._ids = Keys[str]()
+        self._entries: list[_Entry | None] = []  # by slot of the id
+        self._spellings = Keys[str]()  # used by occurrences
+        self._triples = Keys[KeyedTriple]()  # used by passages
+        self._ends = array("q")  # by slot of the triple: its subject, object and text
+        self._lengths = array("q")  # by slot of the phrase
+
+    @classmethod
+    def of(cls, corpus: Corpus, render: Callable[[KeyedTriple], str]) -> Columns:
+        """Give the columns of a corpus, with its own rows of vectors."""
+        new = cls(render)
+        n_triples = len(corpus.triples)
+        ends, rows = corpus.triple_phrases, corpus.triple_vectors.rows
+        text_rows = corpus.passage_vectors.rows.tolist()
+        stated = np.unique(corpus.stated_by * n_triples + corpus.occurrences[:, TRIPLE])
+        spelled = corpus.occurrences[:, TRIPLE + 1 :].reshape(-1)
+        new.texts = _by_row(text_rows, (live.passage.full_text for live in corpus.passages))
+        new.phrases = Keys(corpus.phrases, _counts(ends.reshape(-1), len(corpus.phrases)))
+        new.rendered = _by_row(rows.tolist(), map(render, corpus.triples))
+        new._ids = Keys((live.passage.id for live in corpus.passages), [1] * len(corpus))
+        parts = np.split(corpus.occurrences, corpus.starts[1:-1])
+        new._entries = list(map(_Entry, corpus.passages, text_rows, parts))
+        new._spellings = Keys(corpus.spellings, _counts(spelled, len(corpus.spellings)))
+        new._triples = Keys(corpus.triples, _counts(stated % max(n_triples, 1), n_triples))
+        new._ends = array("q", np.column_stack([ends, rows]).reshape(-1).tobytes())
+        new._lengths = array("q", corpus.lengths.tobytes())
+        return new
+
+    # -- change -------------------------------------------------------------------------------
+
+    def put(self, contribution: Contribution) -> None:
+        """Take a passage that is not there."""
+        rows = []
+        for keyed, spellings in contribution.triples.items():
+            triple = self._triple(keyed)
+            rows += [(triple, *map(self._spellings.take, spelling)) for spelling in spellings]
+        passage = contribution.passage
+        occurrences = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        live = Live(passage, contribution.status)
+        entry = _Entry(live, self.texts.take(passage.full_text), occurrences)
+        slot = self._ids.take(passage.id)
+        if slot == len(self._entries):
+            self._entries.append(None)
+        self._entries[slot] = entry
+
+    def drop(self, id_: str) -> None:
+        """Forget a passage, if it is there; what nothing else uses goes with the next `sweep`."""
+        slot = self._ids.get(id_)
+        entry = None if slot is None else self._entries[slot]
+        if slot is None or entry is None:
+            return
+        self._entries[slot] = None
+        self._ids.release(slot)
+        self.texts.release(entry.text)
+        for triple in np.unique(entry.occurrences[:, TRIPLE]).tolist():
+            self._triples.release(triple)
+        for spelling in entry.occurrences[:, TRIPLE + 1 :].reshape(-1).tolist():
+            self._spellings.release(spelling)
+
+    def sweep(self) -> dict[Kind, list[int]]:
+        """Free what nothing uses; give the rows of vectors that are free."""
+        self._ids.sweep()
+        self._spellings.sweep()
+        for triple in self._triples.sweep():
+            subject, object_, text = self._ends[3 * triple : 3 * triple + 3]
+            self.phrases.release(subject)
+            self.phrases.release(object_)
+            self.rendered.release(text)
+        return {
+            "passage": self.texts.sweep(),
+            "phrase": self.phrases.sweep(),
+            "triple": self.rendered.sweep(),
+        }
+
+    def _triple(self, keyed: KeyedTriple) -> int:
+        is_new = keyed not in self._triples
+        slot = self._triples.take(keyed)
+        if is_new:
+            subject, object_ = self.phrases.take(keyed.subject), self.phrases.take(keyed.object)
+            ends = array("q", (subject, object_, self.rendered.take(self._render(keyed))))
+            self._ends[3 * slot : 3 * slot + 3] = ends
+            self._measure(subject, keyed.subject)
+            self._measure(object_, keyed.object)
+        return slot
+
+    def _measure(self, slot: int, phrase: str) -> None:
+        self._lengths[slot : slot + 1] = array("q", (letters_and_digits(phrase),))
+
+    # -- look ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._ids
+
+    @property
+    def ids(self) -> Collection[str]:
+        """The live passages' ids."""
+        return self._ids
+
+    def contribution(self, id_: str) -> Contribution | None:
+        """Give what a live passage contributes."""
+        slot = self._ids.get(id_)
+        entry = None if slot is None else self._entries[slot]
+        if entry is None:
+            return None
+        triples: dict[KeyedTriple, tuple[Triple, ...]] = {}
+        for triple, *spelling in entry.occurrences.tolist():
+            keyed = self._triples.items[triple]
+            spelled = Triple(*(self._spellings.items[s] for s in spelling))
+            triples[keyed] = (*triples.get(keyed, ()), spelled)
+        return Contribution(*entry.live, triples)
+
+    def orphans(
+        self, gone: Iterable[Contribution], coming: Iterable[Contribution]
+    ) -> dict[Kind, list[str]]:
+        """Give the texts of phrases and triples that nothing uses once passages are replaced."""
+        triples = _change((c.triples for c in gone), (c.triples for c in coming))
+        phrases: Counter[str] = Counter()
+        texts: Counter[str] = Counter()
+        for keyed, change in triples.items():
+            before = self._triples.uses(keyed)
+            step = (before + change > 0) - (before > 0)
+            if step:
+                phrases.update({keyed.subject: step})
+                phrases.update({keyed.object: step})
+                texts.update({self._render(keyed): step})
+        return {"phrase": _unused(self.phrases, phrases), "triple": _unused(self.rendered, texts)}
+
+    def corpus(self, vectors: Mapping[Kind, VectorView], synonyms: SynonymPairs) -> Corpus:
+        """Give what is there now, in canonical order, with the vectors by row."""
+        entries = [e for slot in self._ids.order().tolist() if (e := self._entries[slot])]
+        phrase_order, triple_order = self.phrases.order(), self._triples.order()
+        phrase_at = _places(phrase_order, self.phrases.capacity)
+        triple_at = _places(triple_order, self._triples.capacity)
+        ends = np.array(self._ends, dtype=np.int64).reshape(-1, 3)[triple_order]
+        parts = [e.occurrences for e in entries]
+        occurrences = np.concatenate([np.zeros((0, 4), dtype=np.int64), *parts])
+        occurrences[:, TRIPLE] = triple_at[occurrences[:, TRIPLE]]
+        phrases, triples = self.phrases.items, self._triples.items
+        return Corpus(
+            passages=tuple(e.live for e in entries),
+            phrases=tuple(phrases[slot] for slot in phrase_order.tolist()),
+            lengths=np.array(self._lengths, dtype=np.int64)[phrase_order],
+            triples=tuple(triples[slot] for slot in triple_order.tolist()),
+            triple_phrases=phrase_at[ends[:, :2]],
+            starts=np.cumsum([0, *map(len, parts)], dtype=np.int64),
+            occurrences=occurrences,
+            spellings=tuple(self._spellings.items),
+            synonyms=_in_order(synonyms, phrase_at),
+            passage_vectors=VectorRows(
+                vectors["passage"], np.array([e.text for e in entries], np.int64)
+            ),
+            phrase_vectors=VectorRows(vectors["phrase"], phrase_order),
+            triple_vectors=VectorRows(vectors["triple"], ends[:, 2]),
+        )
+
+
+def _by_row(rows: Iterable[int], texts: Iterable[str]) -> Keys[str]:
+    """Give the texts of rows that are numbered from 0; those of one row are alike."""
+    of_row: dict[int, str] = {}
+    uses: Counter[int] = Counter()
+    for row, text in zip(rows, texts, strict=True):
+        of_row[row] = text
+        uses[row] += 1
+    return Keys((of_row[row] for row in range(len(of_row))), (uses[r] for r in range(len(of_row))))
+
+
+def _counts(positions: Slots, n: int) -> list[int]:
+    counts: list[int] = np.bincount(positions, minlength=n).tolist()
+    return counts
+
+
+def _change(
+    gone: Iterable[Iterable[KeyedTriple]], coming: Iterable[Iterable[KeyedTriple]]
+) -> Counter[KeyedTriple]:
+    change: Counter[KeyedTriple] = Counter()
+    for triples in gone:
+        change.subtract(dict.fromkeys(triples, 1))
+    for triples in coming:
+        change.update(dict.fromkeys(triples, 1))
+    return change
+
+
+def _unused(keys: Keys[str], change: Counter[str]) -> list[str]:
+    return [item for item, step in change.items() if step < 0 and keys.uses(item) + step <= 0]
+
+
+def _places(order: Slots, capacity: int) -> Slots:
+    """Give the place in the order of each slot; of a free one, anything."""
+    places = np.zeros(capacity, dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return places
+
+
+def _in_order(synonyms: SynonymPairs, places: Slots) -> SynonymPairs:
+    one, other = places[synonyms.left], places[synonyms.right]
+    left, right = np.minimum(one, other), np.maximum(one, other)
+    order = np.lexsort((right, left))
+    return SynonymPairs(left[order], right[order], synonyms.cosine[order])
