@@ -29,6 +29,7 @@ LAYERS = {
     "L2 pure functions, and the drivers of flows": [
         "pagerank",
         "similarity",
+        "where",
         "prompts",
         "_json_scan",
         "parsing",
