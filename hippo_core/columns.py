@@ -9,28 +9,23 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hippo_core.contributions import Contribution, KeyedTriple
-from hippo_core.corpus import TRIPLE, Corpus, Live
+from hippo_core.corpus import TRIPLE, Corpus, Live, Selection
 from hippo_core.keys import Keys
+from hippo_core.segments import Segments
 from hippo_core.synonyms import SynonymPairs
 from hippo_core.text import letters_and_digits
-from hippo_core.types import Kind, Triple
+from hippo_core.types import Kind, Passage, Status, Triple
 from hippo_core.vectors import VectorRows, VectorView
 
 Slots = NDArray[np.int64]
 
-
-class _Entry(NamedTuple):
-    """A live passage by slots."""
-
-    live: Live
-    text: int
-    occurrences: Slots  # (n, 4), as in Corpus
+NOBODY = Live(Passage(""), Status.EMPTY)
+"""What stands where a passage was dropped."""
 
 
 class Columns:
@@ -48,7 +43,9 @@ class Columns:
         self.phrases = Keys[str]()
         self.rendered = Keys[str]()
         self._ids = Keys[str]()
-        self._entries: list[_Entry | None] = []  # by slot of the id
+        self._live: list[Live] = []  # by slot of the id, as are the next two
+        self._text_of = array("q")
+        self._occurrences = Segments()
         self._spellings = Keys[str]()  # used by occurrences
         self._triples = Keys[KeyedTriple]()  # used by passages
         self._ends = array("q")  # by slot of the triple: its subject, object and text
@@ -67,8 +64,9 @@ class Columns:
         new.phrases = Keys(corpus.phrases, _counts(ends.reshape(-1), len(corpus.phrases)))
         new.rendered = _by_row(rows.tolist(), map(render, corpus.triples))
         new._ids = Keys((live.passage.id for live in corpus.passages), [1] * len(corpus))
-        parts = np.split(corpus.occurrences, corpus.starts[1:-1])
-        new._entries = list(map(_Entry, corpus.passages, text_rows, parts))
+        new._live = list(corpus.passages)
+        new._text_of = array("q", text_rows)
+        new._occurrences = Segments(corpus.starts, corpus.occurrences)
         new._spellings = Keys(corpus.spellings, _counts(spelled, len(corpus.spellings)))
         new._triples = Keys(corpus.triples, _counts(stated % max(n_triples, 1), n_triples))
         new._ends = array("q", np.column_stack([ends, rows]).reshape(-1).tobytes())
@@ -85,25 +83,23 @@ class Columns:
             rows += [(triple, *map(self._spellings.take, spelling)) for spelling in spellings]
         passage = contribution.passage
         occurrences = np.array(rows, dtype=np.int64).reshape(-1, 4)
-        live = Live(passage, contribution.status)
-        entry = _Entry(live, self.texts.take(passage.full_text), occurrences)
         slot = self._ids.take(passage.id)
-        if slot == len(self._entries):
-            self._entries.append(None)
-        self._entries[slot] = entry
+        self._live[slot : slot + 1] = [Live(passage, contribution.status)]
+        self._text_of[slot : slot + 1] = array("q", [self.texts.take(passage.full_text)])
+        self._occurrences.put(slot, occurrences)
 
     def drop(self, id_: str) -> None:
         """Forget a passage, if it is there; what nothing else uses goes with the next `sweep`."""
         slot = self._ids.get(id_)
-        entry = None if slot is None else self._entries[slot]
-        if slot is None or entry is None:
+        if slot is None or not self._ids.uses(id_):
             return
-        self._entries[slot] = None
+        occurrences = self._occurrences.take(slot)
+        self._live[slot] = NOBODY
         self._ids.release(slot)
-        self.texts.release(entry.text)
-        for triple in np.unique(entry.occurrences[:, TRIPLE]).tolist():
+        self.texts.release(self._text_of[slot])
+        for triple in np.unique(occurrences[:, TRIPLE]).tolist():
             self._triples.release(triple)
-        for spelling in entry.occurrences[:, TRIPLE + 1 :].reshape(-1).tolist():
+        for spelling in occurrences[:, TRIPLE + 1 :].reshape(-1).tolist():
             self._spellings.release(spelling)
 
     def sweep(self) -> dict[Kind, list[int]]:
@@ -151,15 +147,14 @@ class Columns:
     def contribution(self, id_: str) -> Contribution | None:
         """Give what a live passage contributes."""
         slot = self._ids.get(id_)
-        entry = None if slot is None else self._entries[slot]
-        if entry is None:
+        if slot is None or not self._ids.uses(id_):
             return None
         triples: dict[KeyedTriple, tuple[Triple, ...]] = {}
-        for triple, *spelling in entry.occurrences.tolist():
+        for triple, *spelling in self._occurrences.of(slot).tolist():
             keyed = self._triples.items[triple]
             spelled = Triple(*(self._spellings.items[s] for s in spelling))
             triples[keyed] = (*triples.get(keyed, ()), spelled)
-        return Contribution(*entry.live, triples)
+        return Contribution(*self._live[slot], triples)
 
     def orphans(
         self, gone: Iterable[Contribution], coming: Iterable[Contribution]
@@ -179,28 +174,25 @@ class Columns:
 
     def corpus(self, vectors: Mapping[Kind, VectorView], synonyms: SynonymPairs) -> Corpus:
         """Give what is there now, in canonical order, with the vectors by row."""
-        entries = [e for slot in self._ids.order().tolist() if (e := self._entries[slot])]
+        passage_order = self._ids.order()
         phrase_order, triple_order = self.phrases.order(), self._triples.order()
         phrase_at = _places(phrase_order, self.phrases.capacity)
         triple_at = _places(triple_order, self._triples.capacity)
         ends = np.array(self._ends, dtype=np.int64).reshape(-1, 3)[triple_order]
-        parts = [e.occurrences for e in entries]
-        occurrences = np.concatenate([np.zeros((0, 4), dtype=np.int64), *parts])
+        starts, occurrences = self._occurrences.gather(passage_order)
         occurrences[:, TRIPLE] = triple_at[occurrences[:, TRIPLE]]
-        phrases, triples = self.phrases.items, self._triples.items
+        text_rows = np.array(self._text_of, dtype=np.int64)[passage_order]
         return Corpus(
-            passages=tuple(e.live for e in entries),
-            phrases=tuple(phrases[slot] for slot in phrase_order.tolist()),
+            passages=Selection(list(self._live), passage_order),
+            phrases=Selection(list(self.phrases.items), phrase_order),
             lengths=np.array(self._lengths, dtype=np.int64)[phrase_order],
-            triples=tuple(triples[slot] for slot in triple_order.tolist()),
+            triples=Selection(list(self._triples.items), triple_order),
             triple_phrases=phrase_at[ends[:, :2]],
-            starts=np.cumsum([0, *map(len, parts)], dtype=np.int64),
+            starts=starts,
             occurrences=occurrences,
-            spellings=tuple(self._spellings.items),
+            spellings=list(self._spellings.items),
             synonyms=_in_order(synonyms, phrase_at),
-            passage_vectors=VectorRows(
-                vectors["passage"], np.array([e.text for e in entries], np.int64)
-            ),
+            passage_vectors=VectorRows(vectors["passage"], text_rows),
             phrase_vectors=VectorRows(vectors["phrase"], phrase_order),
             triple_vectors=VectorRows(vectors["triple"], ends[:, 2]),
         )

@@ -7,9 +7,9 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,46 @@ from hippo_core.types import Passage, Status
 from hippo_core.vectors import VectorRows
 
 Positions = NDArray[np.int64]
+T = TypeVar("T")
 
 TRIPLE, SUBJECT, RELATION, OBJECT = range(4)
 """Columns of `Corpus.occurrences`: a triple, and the spellings that it has there."""
+
+
+class Selection(Sequence[T]):
+    """Some of many items, by number: a sequence that is not copied.
+
+    >>> Selection(["a", "b", "c"], np.array([2, 0]))[0]
+    'c'
+    """
+
+    def __init__(self, items: Sequence[T], numbers: Positions) -> None:
+        self._items = items
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, position: int) -> T: ...
+    @overload
+    def __getitem__(self, position: slice) -> Selection[T]: ...
+    def __getitem__(self, position: int | slice) -> T | Selection[T]:
+        if isinstance(position, slice):
+            return Selection(self._items, self._numbers[position])
+        return self._items[int(self._numbers[position])]
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._items.__getitem__, self._numbers.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def at(self, positions: Positions) -> Selection[T]:
+        """Give some of them."""
+        return Selection(self._items, self._numbers[positions])
 
 
 class Live(NamedTuple):
@@ -51,10 +88,10 @@ class Corpus:
         triple_vectors: By triple.
     """
 
-    passages: Sequence[Live]
-    phrases: Sequence[str]
+    passages: Selection[Live]
+    phrases: Selection[str]
     lengths: NDArray[np.int64]
-    triples: Sequence[KeyedTriple]
+    triples: Selection[KeyedTriple]
     triple_phrases: Positions
     starts: Positions
     occurrences: Positions
@@ -85,10 +122,10 @@ class Corpus:
         triples, triple_at = _present(rows[:, TRIPLE], len(self.triples))
         phrases, phrase_at = _present(self.triple_phrases[triples].reshape(-1), len(self.phrases))
         return Corpus(
-            passages=[self.passages[i] for i in kept.tolist()],
-            phrases=[self.phrases[i] for i in phrases.tolist()],
+            passages=self.passages.at(kept),
+            phrases=self.phrases.at(phrases),
             lengths=self.lengths[phrases],
-            triples=[self.triples[i] for i in triples.tolist()],
+            triples=self.triples.at(triples),
             triple_phrases=phrase_at[self.triple_phrases[triples]],
             starts=np.concatenate([[0], np.cumsum(counts[kept])]),
             occurrences=np.column_stack([triple_at[rows[:, TRIPLE]], rows[:, SUBJECT:]]),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hippo_core.contributions import KeyedTriple
-from hippo_core.corpus import TRIPLE, Corpus
+from hippo_core.corpus import TRIPLE, Corpus, Selection
 from hippo_core.errors import InputError
 from hippo_core.synonyms import SynonymPairs
 from hippo_core.text import canonical_json, normalise_phrase
@@ -160,9 +160,9 @@ def _merged(corpus: Corpus, stands_for: Positions, synonyms: SynonymPairs) -> Co
     occurrences[:, TRIPLE] = moved[occurrences[:, TRIPLE]]
     return replace(
         corpus,
-        phrases=[corpus.phrases[i] for i in staying.tolist()],
+        phrases=corpus.phrases.at(staying),
         lengths=corpus.lengths[staying],
-        triples=triples,
+        triples=Selection(triples, np.arange(len(triples))),
         triple_phrases=place[corpus.triple_phrases[sources]],
         occurrences=occurrences,
         synonyms=SynonymPairs(place[synonyms.left], place[synonyms.right], synonyms.cosine),

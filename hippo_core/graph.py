@@ -50,9 +50,9 @@ class KnowledgeGraph:
         self.triple_phrases = corpus.triple_phrases
         self.synonyms = corpus.synonyms
         self._lengths = corpus.lengths
-        self._occurrences = self._stated_by(corpus)
-        self.triple_passages = self._occurrences.copy()
-        self.triple_passages.data = np.ones_like(self._occurrences.data)
+        stated = corpus.occurrences[:, TRIPLE]
+        self._times_stated = np.bincount(stated, minlength=len(self.triples))
+        self.triple_passages = self._stated_by(stated, corpus.stated_by)
         self.phrase_triples = self._ends()
         self.phrase_passages = self._held_by()
         self.passage_counts: NDArray[np.int64] = np.diff(self.phrase_passages.indptr).astype(
@@ -80,11 +80,16 @@ class KnowledgeGraph:
 
         A triple repeated inside one passage counts once, or with `every_occurrence` each time.
         """
-        counted = self._occurrences if every_occurrence else self.triple_passages
-        per_triple = np.asarray(counted.sum(axis=1), dtype=np.float64).reshape(-1)
+        per_triple = (
+            self._times_stated if every_occurrence else np.diff(self.triple_passages.indptr)
+        )
         left, right = self.triple_phrases.min(axis=1), self.triple_phrases.max(axis=1)
         joins = left != right  # self-loops carry no walk
-        return _sum_pairs(left[joins], right[joins], per_triple[joins], self.n_phrases)
+        shape = (self.n_phrases, self.n_phrases)
+        pairs = (left[joins], right[joins])
+        summed = sp.coo_array((per_triple[joins].astype(float), pairs), shape=shape).tocsr()
+        ends = np.repeat(np.arange(self.n_phrases), np.diff(summed.indptr))
+        return Edges(ends, summed.indices.astype(np.int64), summed.data)
 
     def phrase_edges(self, config: HippoConfig) -> Edges:
         """Give the edges among phrases: relation and synonymy edges, by the design's weights.
@@ -132,12 +137,11 @@ class KnowledgeGraph:
         """Give the phrase adjacency, symmetric CSR (n_phrases, n_phrases)."""
         return _symmetric([self.phrase_edges(config)], self.n_phrases)
 
-    def _stated_by(self, corpus: Corpus) -> sp.csr_array:
-        """Give how often each passage states each triple."""
-        rows = corpus.occurrences[:, TRIPLE]
-        ones = np.ones(len(rows), dtype=np.float64)
+    def _stated_by(self, triples: NDArray[np.int64], passages: NDArray[np.int64]) -> sp.csr_array:
         shape = (len(self.triples), self.n_passages)
-        return sp.coo_array((ones, (rows, corpus.stated_by)), shape=shape).tocsr()
+        stated = sp.coo_array((np.ones(len(triples)), (triples, passages)), shape=shape).tocsr()
+        stated.data[:] = 1
+        return stated
 
     def _ends(self) -> sp.csr_array:
         n = len(self.triples)
@@ -150,16 +154,7 @@ class KnowledgeGraph:
 
     def _held_by(self) -> sp.csr_array:
         held: sp.csr_array = (self.phrase_triples @ self.triple_passages).tocsr()
-        held.sort_indices()
         return held
-
-
-def _sum_pairs(
-    left: NDArray[np.int64], right: NDArray[np.int64], weight: NDArray[np.float64], n: int
-) -> Edges:
-    pair, place = np.unique(left * max(n, 1) + right, return_inverse=True)
-    total = np.bincount(place, weights=weight, minlength=len(pair)).astype(np.float64)
-    return Edges(pair // max(n, 1), pair % max(n, 1), total)
 
 
 def _join(
@@ -169,24 +164,26 @@ def _join(
     on_related: RelatedSynonymy,
     n: int,
 ) -> Edges:
-    """Sum both directions of each pair: the count of triples or, from a long phrase, the cosine."""
-    pairs = np.unique(
-        np.concatenate([relation.left * n + relation.right, synonyms.left * n + synonyms.right])
+    """Sum both directions of each pair: the count of triples or, from a long phrase, the cosine.
+
+    `relation` is sorted.
+    """
+    related, linked = relation.left * n + relation.right, synonyms.left * n + synonyms.right
+    place = np.searchsorted(related, linked)
+    is_related = np.zeros(len(linked), dtype=bool)
+    inside = place < len(related)
+    is_related[inside] = related[place[inside]] == linked[inside]
+    longs = is_long[synonyms.left].astype(float) + is_long[synonyms.right]
+    weight = 2 * relation.weight
+    if on_related == "replace":
+        weight[place[is_related]] -= longs[is_related] * relation.weight[place[is_related]]
+    weight[place[is_related]] += (longs * synonyms.cosine)[is_related]
+    alone = ~is_related & (longs > 0)
+    return Edges(
+        np.concatenate([relation.left, synonyms.left[alone]]),
+        np.concatenate([relation.right, synonyms.right[alone]]),
+        np.concatenate([weight, (longs * synonyms.cosine)[alone]]),
     )
-    count = np.zeros(len(pairs))
-    count[np.searchsorted(pairs, relation.left * n + relation.right)] = relation.weight
-    cosine = np.zeros(len(pairs))
-    cosine[np.searchsorted(pairs, synonyms.left * n + synonyms.right)] = synonyms.cosine
-    left, right = (pairs // n, pairs % n) if n else (pairs, pairs)
-    weight = np.zeros(len(pairs))
-    for end in (left, right):
-        linked = (cosine > 0) & is_long[end]
-        if on_related == "replace":
-            weight += np.where(linked, cosine, count)
-        else:
-            weight += count + np.where(linked, cosine, 0.0)
-    joined = weight > 0
-    return Edges(left[joined], right[joined], weight[joined])
 
 
 def _symmetric(edges: Sequence[Edges], size: int) -> sp.csr_array:
@@ -200,5 +197,4 @@ def _symmetric(edges: Sequence[Edges], size: int) -> sp.csr_array:
         ),
         shape=(size, size),
     ).tocsr()
-    matrix.sort_indices()
     return matrix

@@ -43,6 +43,7 @@ LAYERS = {
         "recognition",
         "contributions",
         "keys",
+        "segments",
         "vectors",
         "synonyms",
         "corpus",

@@ -1,0 +1,74 @@
+"""Segments: rows of numbers by slot, as slots come and go, gathered in any order at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+
+WIDTH = 4
+
+
+class Segments:
+    """For each slot some rows of four numbers, in one growing array.
+
+    >>> segments = Segments()
+    >>> segments.put(0, np.ones((2, 4), dtype=np.int64))
+    >>> segments.put(1, np.zeros((1, 4), dtype=np.int64))
+    >>> starts, rows = segments.gather(np.array([1, 0]))
+    >>> starts.tolist(), rows[:, 0].tolist()
+    ([0, 1, 3], [0, 1, 1])
+    """
+
+    def __init__(self, starts: Numbers | None = None, rows: Numbers | None = None) -> None:
+        """Begin empty, or with the rows from starts[i] to starts[i + 1] at slot i."""
+        bounds = np.zeros(1, dtype=np.int64) if starts is None else starts
+        self._starts = bounds[:-1].copy()
+        self._counts = np.diff(bounds)
+        self._rows = np.zeros((0, WIDTH), dtype=np.int64) if rows is None else np.array(rows)
+        self._end = len(self._rows)  # of what is used
+
+    def put(self, slot: int, rows: Numbers) -> None:
+        """Write the rows of a slot that has none."""
+        if slot >= len(self._starts):
+            more = max(slot + 1, 2 * len(self._starts)) - len(self._starts)
+            self._starts = np.concatenate([self._starts, np.zeros(more, dtype=np.int64)])
+            self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
+        self._make_room(len(rows))
+        self._rows[self._end : self._end + len(rows)] = rows
+        self._starts[slot], self._counts[slot] = self._end, len(rows)
+        self._end += len(rows)
+
+    def of(self, slot: int) -> Numbers:
+        """Give the rows of a slot."""
+        start = self._starts[slot]
+        return self._rows[start : start + self._counts[slot]]
+
+    def take(self, slot: int) -> Numbers:
+        """Give the rows of a slot and forget them."""
+        rows = self.of(slot).copy()
+        self._counts[slot] = 0
+        return rows
+
+    def gather(self, slots: Numbers) -> tuple[Numbers, Numbers]:
+        """Copy the rows of slots, one after the other.
+
+        Returns:
+            Where each slot's rows begin, and the end, (n + 1,); the rows, (m, 4).
+        """
+        counts = self._counts[slots]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        inside = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
+        return starts, self._rows[np.repeat(self._starts[slots], counts) + inside]
+
+    def _make_room(self, count: int) -> None:
+        if self._end + count <= len(self._rows):
+            return
+        used = np.flatnonzero(self._counts)
+        starts, rows = self.gather(used)  # without what was taken
+        self._starts[used] = starts[:-1]
+        self._end = len(rows)
+        room = np.zeros((max(self._end + count, 2 * self._end, 64), WIDTH), dtype=np.int64)
+        room[: self._end] = rows
+        self._rows = room
