@@ -18,6 +18,7 @@ from hippo_core.errors import (
     StoreCorruptError,
     StoreError,
     StoreLockedError,
+    StoreUnavailableError,
     SynonymyError,
     TransientModelError,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "StoreCorruptError",
     "StoreError",
     "StoreLockedError",
+    "StoreUnavailableError",
     "SynonymyError",
     "TokenUsage",
     "TransientModelError",

@@ -89,8 +89,8 @@ class Embedding:
         with self._store.write() as writer:
             built_with = writer.embedder(self._namespace)
             if built_with is None:
-                writer.save_embedder(self._namespace, self._name, probe)
-                built_with = EmbedderRecord(self._name, len(probe), probe)
+                generation = writer.save_embedder(self._namespace, self._name, probe)
+                built_with = EmbedderRecord(self._name, len(probe), probe, generation)
         return built_with
 
     def _mismatch(

@@ -15,6 +15,7 @@ HippoError
     ├── NotAStoreError                    a folder or file that is not ours, or is not there
     ├── SchemaVersionError                written by another version of the format
     ├── StoreLockedError                  another process holds the write lock for too long
+    ├── StoreUnavailableError             the database server does not answer, or hung up
     ├── StoreCorruptError                 the database cannot be read
     ├── EmbedderMismatchError             the index was built with another embedder
     └── ClosedError                       the handle was closed
@@ -143,6 +144,10 @@ class SchemaVersionError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another process holds the write lock for too long; try again."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database server cannot be reached, or closed the connection; try again."""
 
 
 class StoreCorruptError(StoreError):

@@ -27,7 +27,7 @@ from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex
 from hippo_core.inputs import OnError, checked_extraction
 from hippo_core.openie import CUT_ENTITIES, read_entities, read_triples
-from hippo_core.records import StoredPassage, Writer, text_key
+from hippo_core.records import StoredPassage, text_key
 from hippo_core.text import canonical_json
 from hippo_core.types import (
     DeleteReport,
@@ -38,6 +38,7 @@ from hippo_core.types import (
     Progress,
     Status,
 )
+from hippo_core.writer import Writer
 
 OnProgress = Callable[[Progress], None]
 Vectors = dict[Kind, dict[str, NDArray[np.float32]]]

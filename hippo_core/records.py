@@ -1,26 +1,33 @@
-"""What is read from and written to the database inside one transaction."""
+"""What is read from the database inside one transaction."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection
 
 from hippo_core.openie import CUT_ENTITIES
-from hippo_core.tables import ENTITIES_READ, changes, extractions, namespaces, passages, vectors
-from hippo_core.text import canonical_json, sha256_hex
-from hippo_core.types import Extraction, Kind, Passage, Status, Triple
+from hippo_core.rows import batches, entities_of, extraction_of, naming, passage_of, vector_of
+from hippo_core.tables import (
+    ENTITIES_READ,
+    UNRECORDED,
+    changes,
+    commits,
+    embedders,
+    extractions,
+    namespaces,
+    passages,
+    vectors,
+)
+from hippo_core.text import sha256_hex
+from hippo_core.types import Extraction, Kind, Passage, Status
 
-_VALUES_AT_ONCE = 500  # bound parameters in one statement
-
-T = TypeVar("T")
+VALUES_AT_ONCE = 500  # bound parameters in one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +45,13 @@ class StoredPassage:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderRecord:
-    """The embedder that a namespace was built with."""
+    """An embedder of a namespace: the one it was built with, or one that takes its place."""
 
     name: str
     dimension: int
     probe: NDArray[np.float32]
+    generation: int
+    """Which of the namespace's embedders it is; its vectors are kept under it."""
 
 
 def text_key(text: str) -> str:
@@ -53,15 +62,26 @@ def text_key(text: str) -> str:
 class Reader:
     """Reads inside one transaction: everything it gives belongs to one state."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, where: str = "the store") -> None:
         self._connection = connection
+        self._where = where  # the store's name in an error message
+
+    # -- the history --------------------------------------------------------------------------
 
     def version(self, namespace: str) -> int:
         """Give the version of the last commit; 0 before the first."""
-        found = self._connection.scalar(
-            sa.select(namespaces.c.version).where(namespaces.c.namespace == namespace)
+        return int(self._of_namespace(namespaces.c.version, namespace) or 0)
+
+    def commit(self, namespace: str) -> tuple[int, str]:
+        """Give version and id of the last commit; (0, "") before the first."""
+        version = self.version(namespace)
+        return version, self._commit_id(namespace, version) or ""
+
+    def has_commit(self, namespace: str, version: int, commit_id: str) -> bool:
+        """Whether a state that was derived at this commit is a past or the present one here."""
+        return (self._commit_id(namespace, version) or "") == commit_id and (
+            (version == 0) == (commit_id == "")
         )
-        return int(found or 0)
 
     def changed_since(self, namespace: str, version: int) -> tuple[list[str], set[str]]:
         """Give what was committed after a version.
@@ -75,6 +95,43 @@ class Reader:
         rows = list(self._connection.execute(query))
         there = [row.passage_id for row in rows if row.passage_id is not None]
         return there, {row.id_key for row in rows if row.passage_id is None}
+
+    # -- the namespaces -----------------------------------------------------------------------
+
+    def namespaces(self) -> list[str]:
+        """Give the namespaces that hold something, in order."""
+        name = namespaces.c.namespace
+        holds_rows = [
+            sa.exists().where(table.c.namespace == name)
+            for table in (passages, extractions, vectors, embedders)
+        ]
+        found = self._connection.scalars(
+            sa.select(name).where(sa.or_(namespaces.c.curation.is_not(None), *holds_rows))
+        )
+        return sorted(found)
+
+    def curation(self, namespace: str) -> str | None:
+        """Give the user's curation as it was saved, which is JSON; None if there is none."""
+        found = self._of_namespace(namespaces.c.curation, namespace)
+        return None if found is None else str(found)
+
+    def generation(self, namespace: str) -> int | None:
+        """Give the generation of the current embedder; None before one is recorded."""
+        found = self._of_namespace(namespaces.c.generation, namespace)
+        return None if found is None else int(found)
+
+    def embedder(self, namespace: str) -> EmbedderRecord | None:
+        """Give the embedder that the namespace was built with; None before one is recorded."""
+        generation = self.generation(namespace)
+        found = [e for e in self._embedders(namespace) if e.generation == generation]
+        return found[0] if found else None
+
+    def pending_embedders(self, namespace: str) -> list[EmbedderRecord]:
+        """Give the embedders that are not current: the vectors by them are still being made."""
+        generation = self.generation(namespace)
+        return [e for e in self._embedders(namespace) if e.generation != generation]
+
+    # -- passages and what was read out of them -----------------------------------------------
 
     def passages(self, namespace: str, ids: Collection[str] | None = None) -> list[StoredPassage]:
         """Give the live passages, all or those of `ids`, with their extractions."""
@@ -99,12 +156,22 @@ class Reader:
             )
             .where(passages.c.namespace == namespace)
         )
-        return [_stored_passage(row) for row in self._where_in(query, passages.c.id, ids)]
+        rows = self._where_in(query, passages.c.id, ids)
+        return [self._stored_passage(row) for row in rows]
 
     def ids_of_texts(self, namespace: str, keys: Collection[str]) -> list[str]:
         """Give the ids of the live passages that have one of these texts."""
         query = sa.select(passages.c.id).where(passages.c.namespace == namespace)
         return [row.id for row in self._where_in(query, passages.c.text_key, keys)]
+
+    def ids_of_source(self, namespace: str, source_id: str) -> list[str]:
+        """Give the ids of the live passages that came from a source, in order."""
+        found = self._connection.scalars(
+            sa.select(passages.c.id).where(
+                passages.c.namespace == namespace, passages.c.source_id == source_id
+            )
+        )
+        return sorted(found)
 
     def extractions(
         self, namespace: str, keys: Collection[str], *, pending: bool = True
@@ -121,7 +188,22 @@ class Reader:
         if not pending:
             query = query.where(extractions.c.pending.is_(False))
         rows = self._where_in(query, extractions.c.text_key, keys)
-        return {row.text_key: _extraction(row) for row in rows}
+        return {row.text_key: self._extraction(row) for row in rows}
+
+    def extractors(self, namespace: str, keys: Collection[str]) -> dict[str, str]:
+        """Give the extractor of each text's committed extraction, by text key."""
+        query = sa.select(extractions.c.text_key, extractions.c.extractor).where(
+            extractions.c.namespace == namespace, extractions.c.pending.is_(False)
+        )
+        return {key: by for key, by in self._where_in(query, extractions.c.text_key, keys)}
+
+    def extraction_keys(self, namespace: str) -> set[str]:
+        """Give the keys of the texts that have a committed extraction."""
+        return self._extraction_keys(namespace, pending=False)
+
+    def pending_keys(self, namespace: str) -> set[str]:
+        """Give the keys of the texts that were read, all or in part, and not committed."""
+        return self._extraction_keys(namespace, pending=True)
 
     def entities(self, namespace: str, key: str, extractor: str) -> tuple[str, ...] | None:
         """Give the entities of a text that lacks triples, all or some, if this extractor has."""
@@ -136,256 +218,100 @@ class Reader:
             )
             .order_by(extractions.c.pending.desc())
         )
-        return None if found is None else tuple(json.loads(found))
+        if found is None:
+            return None
+        with naming(self._where, f"the entities of text {key}"):
+            return entities_of(found)
+
+    # -- vectors ------------------------------------------------------------------------------
 
     def vectors(
-        self, namespace: str, kind: Kind, texts: Iterable[str]
+        self, namespace: str, kind: Kind, texts: Iterable[str], generation: int | None = None
     ) -> dict[str, NDArray[np.float32]]:
-        """Give the stored unit vectors among texts, by text."""
+        """Give the stored unit vectors among texts, by text; the current embedder's by default."""
         text_of = {text_key(text): text for text in texts}
+        made_by, dimension = self._made_by(namespace, generation)
         query = sa.select(vectors.c.text_key, vectors.c.vector).where(
-            vectors.c.namespace == namespace, vectors.c.kind == kind
+            vectors.c.namespace == namespace,
+            vectors.c.generation == made_by,
+            vectors.c.kind == kind,
         )
-        rows = self._where_in(query, vectors.c.text_key, text_of.keys())
-        return {text_of[key]: _from_bytes(blob) for key, blob in rows}
+        found = {}
+        for key, blob in self._where_in(query, vectors.c.text_key, text_of.keys()):
+            with naming(self._where, f"the {kind} vector of {text_of[key][:80]!r}"):
+                dimension = dimension or len(blob) // 4
+                found[text_of[key]] = vector_of(blob, dimension)
+        return found
 
-    def embedder(self, namespace: str) -> EmbedderRecord | None:
-        """Give the embedder that the namespace was built with; None before the first embedding."""
-        row = self._connection.execute(
-            sa.select(namespaces.c.embedder, namespaces.c.probe).where(
-                namespaces.c.namespace == namespace, namespaces.c.embedder.is_not(None)
+    def vector_keys(
+        self, namespace: str, kind: Kind, generation: int | None = None
+    ) -> dict[str, int]:
+        """Give the length in bytes of each stored vector, by the key of its text."""
+        made_by, _ = self._made_by(namespace, generation)
+        query = sa.select(vectors.c.text_key, sa.func.length(vectors.c.vector)).where(
+            vectors.c.namespace == namespace,
+            vectors.c.generation == made_by,
+            vectors.c.kind == kind,
+        )
+        return {key: int(size) for key, size in self._connection.execute(query)}
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _of_namespace(self, column: sa.Column[Any], namespace: str) -> Any:
+        return self._connection.scalar(sa.select(column).where(namespaces.c.namespace == namespace))
+
+    def _commit_id(self, namespace: str, version: int) -> str | None:
+        return self._connection.scalar(
+            sa.select(commits.c.commit_id).where(
+                commits.c.namespace == namespace, commits.c.version == version
             )
-        ).one_or_none()
-        if row is None:
-            return None
-        probe = _from_bytes(row.probe)
-        return EmbedderRecord(row.embedder, len(probe), probe)
+        )
+
+    def _embedders(self, namespace: str) -> list[EmbedderRecord]:
+        found = []
+        query = sa.select(embedders).where(embedders.c.namespace == namespace)
+        for row in self._connection.execute(query.order_by(embedders.c.generation)).all():
+            with naming(self._where, f"the probe vector of embedder {row.name!r}"):
+                probe = vector_of(row.probe, row.dimension)
+            found.append(EmbedderRecord(row.name, row.dimension, probe, row.generation))
+        return found
+
+    def _made_by(self, namespace: str, generation: int | None) -> tuple[int, int | None]:
+        """Give the generation to use, and its dimension where that is known."""
+        if generation is None:
+            generation = self.generation(namespace)
+        if generation is None:
+            return UNRECORDED, None
+        dimension = self._connection.scalar(
+            sa.select(embedders.c.dimension).where(
+                embedders.c.namespace == namespace, embedders.c.generation == generation
+            )
+        )
+        return generation, dimension
+
+    def _extraction_keys(self, namespace: str, *, pending: bool) -> set[str]:
+        query = sa.select(extractions.c.text_key).where(
+            extractions.c.namespace == namespace, extractions.c.pending.is_(pending)
+        )
+        return set(self._connection.scalars(query))
+
+    def _stored_passage(self, row: Any) -> StoredPassage:
+        with naming(self._where, f"passage {row.id!r:.200}"):
+            passage = passage_of(row)
+            if row.status is None:
+                return StoredPassage(passage, Extraction(status=Status.FAILED, reason=row.reason))
+            return StoredPassage(passage, extraction_of(row, row.extraction_reason))
+
+    def _extraction(self, row: Any) -> Extraction:
+        with naming(self._where, f"what was read out of text {row.text_key!r:.200}"):
+            return extraction_of(row, row.reason)
 
     def _where_in(
         self, query: sa.Select[Any], column: sa.Column[Any], values: Collection[str] | None
     ) -> Iterator[Any]:
+        # All at once: a statement that an error leaves half read would hold up the log.
         if values is None:
-            yield from self._connection.execute(query)
+            yield from self._connection.execute(query).all()
             return
-        for some in _batches(list(values), _VALUES_AT_ONCE):
-            yield from self._connection.execute(query.where(column.in_(some)))
-
-
-class Writer(Reader):
-    """Reads and writes inside one transaction that holds the write lock."""
-
-    def save_entities(
-        self, namespace: str, key: str, extractor: str, entities: Sequence[str]
-    ) -> None:
-        """Keep the first half of an extraction, unless a whole one is pending."""
-        row = _extraction_row(namespace, key, extractor, Extraction(tuple(entities)), pending=True)
-        unfinished = extractions.c.status == ENTITIES_READ
-        self._put(extractions, [{**row, "status": ENTITIES_READ}], replace=unfinished)
-
-    def save_extraction(
-        self, namespace: str, key: str, extractor: str, extraction: Extraction
-    ) -> None:
-        """Keep what was read out of a text until it is committed."""
-        row = _extraction_row(namespace, key, extractor, extraction, pending=True)
-        self._put(extractions, [row])
-
-    def commit_extractions(
-        self, namespace: str, extractor: str, by_key: Mapping[str, Extraction]
-    ) -> None:
-        """Make what was read out of texts what their passages say; nothing stays pending."""
-        of_namespace = extractions.c.namespace == namespace
-        query = sa.select(extractions).where(of_namespace, extractions.c.status != ENTITIES_READ)
-        found = list(self._where_in(query, extractions.c.text_key, by_key.keys()))
-        read = {(r.text_key, r.pending): (r.extractor, _extraction(r)) for r in found}
-        rows = []
-        for key, extraction in by_key.items():
-            if read.get((key, False), ("", None))[1] != extraction:
-                reader, pending = read.get((key, True), ("", None))
-                name = reader if pending == extraction else extractor
-                rows.append(_extraction_row(namespace, key, name, extraction, pending=False))
-        self._put(extractions, rows)
-        pending_ones = sa.and_(of_namespace, extractions.c.pending.is_(True))
-        self._delete(extractions, extractions.c.text_key, list(by_key), pending_ones)
-
-    def save_vectors(
-        self, namespace: str, kind: Kind, by_text: Mapping[str, NDArray[np.float32]]
-    ) -> None:
-        """Keep unit vectors by text."""
-        self._put(
-            vectors,
-            [
-                {
-                    "namespace": namespace,
-                    "kind": kind,
-                    "text_key": text_key(text),
-                    "vector": vector.astype("<f4").tobytes(),
-                }
-                for text, vector in by_text.items()
-            ],
-        )
-
-    def save_embedder(self, namespace: str, name: str, probe: NDArray[np.float32]) -> None:
-        """Record the embedder of a namespace."""
-        self._touch(namespace)
-        self._connection.execute(
-            namespaces.update()
-            .where(namespaces.c.namespace == namespace)
-            .values(embedder=name, probe=probe.astype("<f4").tobytes())
-        )
-
-    def put_passages(self, namespace: str, stored: Sequence[StoredPassage]) -> None:
-        """Add or replace passages, and log them and those of the same texts as changed."""
-        rows = [_passage_row(namespace, s) for s in stored]
-        self._put(passages, rows)
-        self._log(namespace, self.ids_of_texts(namespace, {row["text_key"] for row in rows}))
-
-    def delete_passages(self, namespace: str, ids: Sequence[str]) -> None:
-        """Delete passages, and say so in the change log."""
-        self._delete(passages, passages.c.id, ids, passages.c.namespace == namespace)
-        self._log(namespace, ids, deleted=True)
-
-    def purge_texts(self, namespace: str, keys: Collection[str]) -> None:
-        """Delete extractions and passage vectors of texts that no live passage has."""
-        query = sa.select(passages.c.text_key).where(passages.c.namespace == namespace)
-        live = {row.text_key for row in self._where_in(query, passages.c.text_key, keys)}
-        gone = [key for key in keys if key not in live]
-        self._delete(
-            extractions, extractions.c.text_key, gone, extractions.c.namespace == namespace
-        )
-        self._purge_vector_keys(namespace, "passage", gone)
-
-    def purge_pending(self, namespace: str, in_use: Mapping[Kind, Collection[str]]) -> int:
-        """Delete extractions and vectors that no live passage has; say how many extractions."""
-        query = sa.select(extractions.c.text_key).where(extractions.c.namespace == namespace)
-        keys = set(self._connection.scalars(query))
-        live = {text_key(text) for text in in_use["passage"]}
-        gone = sorted(keys - live)
-        of_namespace = extractions.c.namespace == namespace
-        self._delete(extractions, extractions.c.text_key, gone, of_namespace)
-        for kind, texts in in_use.items():
-            query = sa.select(vectors.c.text_key).where(
-                vectors.c.namespace == namespace, vectors.c.kind == kind
-            )
-            used = {text_key(text) for text in texts}
-            unused = sorted(set(self._connection.scalars(query)) - used)
-            self._purge_vector_keys(namespace, kind, unused)
-        return len(gone)
-
-    def purge_vectors(self, namespace: str, kind: Kind, texts: Iterable[str]) -> None:
-        """Delete vectors of texts that nothing uses any more."""
-        self._purge_vector_keys(namespace, kind, [text_key(text) for text in texts])
-
-    def _purge_vector_keys(self, namespace: str, kind: Kind, keys: Sequence[str]) -> None:
-        of_kind = sa.and_(vectors.c.namespace == namespace, vectors.c.kind == kind)
-        self._delete(vectors, vectors.c.text_key, keys, of_kind)
-
-    def _log(self, namespace: str, ids: Sequence[str], *, deleted: bool = False) -> None:
-        if not ids:
-            return
-        version = self.version(namespace) + 1
-        self._touch(namespace)
-        self._connection.execute(
-            namespaces.update().where(namespaces.c.namespace == namespace).values(version=version)
-        )
-        rows = [
-            {
-                "namespace": namespace,
-                "id_key": text_key(i),
-                "passage_id": None if deleted else i,
-                "version": version,
-            }
-            for i in ids
-        ]
-        self._put(changes, rows)
-
-    def _touch(self, namespace: str) -> None:
-        insert = sqlite.insert(namespaces).values(namespace=namespace, version=0)
-        self._connection.execute(insert.on_conflict_do_nothing())
-
-    def _put(
-        self,
-        table: sa.Table,
-        rows: Sequence[Mapping[str, Any]],
-        replace: sa.ColumnElement[bool] | None = None,
-    ) -> None:
-        """Insert rows, replacing those of the same primary key (where `replace` holds)."""
-        if not rows:
-            return
-        insert = sqlite.insert(table)
-        changed = {c.name: insert.excluded[c.name] for c in table.columns if not c.primary_key}
-        statement = insert.on_conflict_do_update(
-            index_elements=table.primary_key, set_=changed, where=replace
-        )
-        self._connection.execute(statement, list(rows))
-
-    def _delete(
-        self,
-        table: sa.Table,
-        column: sa.Column[Any],
-        values: Sequence[str],
-        condition: sa.ColumnElement[bool],
-    ) -> None:
-        for some in _batches(values, _VALUES_AT_ONCE):
-            self._connection.execute(table.delete().where(condition, column.in_(some)))
-
-
-def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
-
-
-def _passage_row(namespace: str, stored: StoredPassage) -> dict[str, Any]:
-    passage = stored.passage
-    return {
-        "namespace": namespace,
-        "id": passage.id,
-        "text": passage.text,
-        "title": passage.title,
-        "source_id": passage.source_id,
-        "metadata": canonical_json(dict(passage.metadata)),
-        "text_key": text_key(passage.full_text),
-        "reason": stored.extraction.reason,
-    }
-
-
-def _stored_passage(row: Any) -> StoredPassage:
-    passage = Passage(
-        text=row.text,
-        id=row.id,
-        title=row.title,
-        source_id=row.source_id,
-        metadata=json.loads(row.metadata),
-    )
-    if row.status is None:
-        return StoredPassage(passage, Extraction(status=Status.FAILED, reason=row.reason))
-    return StoredPassage(passage, replace(_extraction(row), reason=row.extraction_reason))
-
-
-def _extraction_row(
-    namespace: str, key: str, extractor: str, extraction: Extraction, *, pending: bool
-) -> dict[str, Any]:
-    return {
-        "namespace": namespace,
-        "text_key": key,
-        "pending": pending,
-        "extractor": extractor,
-        "status": extraction.status.value,
-        "reason": extraction.reason,
-        "entities": canonical_json(list(extraction.entities)),
-        "triples": canonical_json([list(t) for t in extraction.triples]),
-        "dropped": canonical_json(dict(extraction.dropped)),
-    }
-
-
-def _extraction(row: Any) -> Extraction:
-    return Extraction(
-        entities=tuple(json.loads(row.entities)),
-        triples=tuple(Triple(*t) for t in json.loads(row.triples)),
-        status=Status(row.status),
-        reason=row.reason,
-        dropped=json.loads(row.dropped),
-    )
-
-
-def _from_bytes(blob: bytes) -> NDArray[np.float32]:
-    return np.frombuffer(blob, dtype="<f4").astype(np.float32, copy=False)
+        for some in batches(list(values), VALUES_AT_ONCE):
+            yield from self._connection.execute(query.where(column.in_(some))).all()

@@ -1,71 +1,127 @@
-"""The database's tables."""
+"""The database's tables, schema version 2.
+
+| table | a row is |
+|---|---|
+| hippo_settings | what the store says of itself: format, schema version, id |
+| hippo_namespaces | a namespace: its version, its embedder's generation, the user's curation |
+| hippo_commits | a raise of a namespace's version, with a random id |
+| hippo_embedders | an embedder of a namespace: the current one, or one that vectors are made by |
+| hippo_passages | a live passage |
+| hippo_extractions | what was read out of a text, committed or pending |
+| hippo_vectors | the unit vector of a text |
+| hippo_changes | the last change of a passage, live or deleted |
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import sqlalchemy as sa
 
 FORMAT = "hippo-core"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+ENTITIES_READ = "entities read"
+"""Status of an extraction whose entities are known and whose triples are not yet."""
+
+UNRECORDED = 0
+"""The generation of vectors whose embedder is not recorded."""
+
+
+class Text(sa.types.TypeDecorator[str]):
+    """Any Unicode text. PostgreSQL has no NUL character: there it is written as SUBSTITUTE 0."""
+
+    impl = sa.String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        """Give the text as the database holds it."""
+        if value is None or dialect.name == "sqlite":
+            return value
+        return value.replace("\x1a", "\x1a1").replace("\x00", "\x1a0")
+
+    def process_result_value(self, value: Any | None, dialect: sa.Dialect) -> str | None:
+        """Give the text as it was."""
+        if value is None or dialect.name == "sqlite":
+            return value
+        return str(value).replace("\x1a0", "\x00").replace("\x1a1", "\x1a")
+
 
 metadata = sa.MetaData()
 
 settings = sa.Table(
-    "settings",
+    "hippo_settings",
     metadata,
-    sa.Column("name", sa.String, primary_key=True),
-    sa.Column("value", sa.String, nullable=False),
+    sa.Column("name", Text, primary_key=True),
+    sa.Column("value", Text, nullable=False),
 )
 namespaces = sa.Table(
-    "namespaces",
+    "hippo_namespaces",
     metadata,
-    sa.Column("namespace", sa.String, primary_key=True),
+    sa.Column("namespace", Text, primary_key=True),
     sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("embedder", sa.String),
-    sa.Column("probe", sa.LargeBinary),
+    sa.Column("generation", sa.Integer),  # of the current embedder
+    sa.Column("generations", sa.Integer, nullable=False),  # given out so far; none comes twice
+    sa.Column("curation", Text),
+)
+commits = sa.Table(
+    "hippo_commits",
+    metadata,
+    sa.Column("namespace", Text, primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True),
+    sa.Column("commit_id", Text, nullable=False),
+)
+embedders = sa.Table(
+    "hippo_embedders",
+    metadata,
+    sa.Column("namespace", Text, primary_key=True),
+    sa.Column("generation", sa.Integer, primary_key=True),
+    sa.Column("name", Text, nullable=False),
+    sa.Column("probe", sa.LargeBinary, nullable=False),
+    sa.Column("dimension", sa.Integer, nullable=False),
 )
 passages = sa.Table(
-    "passages",
+    "hippo_passages",
     metadata,
-    sa.Column("namespace", sa.String, primary_key=True),
-    sa.Column("id", sa.String, primary_key=True),
-    sa.Column("text", sa.String, nullable=False),
-    sa.Column("title", sa.String, nullable=False),
-    sa.Column("source_id", sa.String),
-    sa.Column("metadata", sa.String, nullable=False),
-    sa.Column("text_key", sa.String, nullable=False),
-    sa.Column("reason", sa.String, nullable=False),  # why its text has no extraction
-    sa.Index("passages_by_text", "namespace", "text_key"),
+    sa.Column("namespace", Text, primary_key=True),
+    sa.Column("id", Text, primary_key=True),
+    sa.Column("text", Text, nullable=False),
+    sa.Column("title", Text, nullable=False),
+    sa.Column("source_id", Text),
+    sa.Column("metadata", Text, nullable=False),
+    sa.Column("text_key", Text, nullable=False),
+    sa.Column("reason", Text, nullable=False),  # why its text has no extraction
+    sa.Index("hippo_passages_by_text", "namespace", "text_key"),
+    sa.Index("hippo_passages_by_source", "namespace", "source_id"),
 )
 extractions = sa.Table(
-    "extractions",
+    "hippo_extractions",
     metadata,
-    sa.Column("namespace", sa.String, primary_key=True),
-    sa.Column("text_key", sa.String, primary_key=True),
+    sa.Column("namespace", Text, primary_key=True),
+    sa.Column("text_key", Text, primary_key=True),
     sa.Column("pending", sa.Boolean, primary_key=True),  # read, and not committed with its vectors
-    sa.Column("extractor", sa.String, nullable=False),
-    sa.Column("status", sa.String, nullable=False),
-    sa.Column("reason", sa.String, nullable=False),
-    sa.Column("entities", sa.String, nullable=False),
-    sa.Column("triples", sa.String, nullable=False),
-    sa.Column("dropped", sa.String, nullable=False),
+    sa.Column("extractor", Text, nullable=False),
+    sa.Column("status", Text, nullable=False),
+    sa.Column("reason", Text, nullable=False),
+    sa.Column("entities", Text, nullable=False),
+    sa.Column("triples", Text, nullable=False),
+    sa.Column("dropped", Text, nullable=False),
 )
 vectors = sa.Table(
-    "vectors",
+    "hippo_vectors",
     metadata,
-    sa.Column("namespace", sa.String, primary_key=True),
-    sa.Column("kind", sa.String, primary_key=True),
-    sa.Column("text_key", sa.String, primary_key=True),
+    sa.Column("namespace", Text, primary_key=True),
+    sa.Column("generation", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("kind", Text, primary_key=True),
+    sa.Column("text_key", Text, primary_key=True),
     sa.Column("vector", sa.LargeBinary, nullable=False),
 )
 changes = sa.Table(
-    "changes",
+    "hippo_changes",
     metadata,
-    sa.Column("namespace", sa.String, primary_key=True),
-    sa.Column("id_key", sa.String, primary_key=True),
-    sa.Column("passage_id", sa.String),  # forgotten with the passage
+    sa.Column("namespace", Text, primary_key=True),
+    sa.Column("id_key", Text, primary_key=True),
+    sa.Column("passage_id", Text),  # forgotten with the passage
     sa.Column("version", sa.Integer, nullable=False),
-    sa.Index("changes_by_version", "namespace", "version"),
+    sa.Index("hippo_changes_by_version", "namespace", "version"),
 )
-
-ENTITIES_READ = "entities read"
-"""Status of an extraction whose entities are known and whose triples are not yet."""

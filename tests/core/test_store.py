@@ -29,7 +29,8 @@ from hippo_core import (
     StoreError,
     StoreLockedError,
 )
-from hippo_core.store import DATABASE, Store
+from hippo_core.locations import DATABASE
+from hippo_core.store import Store
 from hippo_core.testing import HashEmbedder
 
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -211,15 +212,15 @@ def test_a_database_of_something_else_is_refused(tmp_path):
 @pytest.mark.parametrize(("version", "way_out"), [(99, "upgrade"), (0, "that wrote it")])
 def test_another_schema_version_is_refused_with_both_numbers(version, way_out, folder):
     connection = sqlite3.connect(folder / DATABASE)
-    connection.execute("UPDATE settings SET value = ? WHERE name = 'schema'", [str(version)])
+    connection.execute("UPDATE hippo_settings SET value = ? WHERE name = 'schema'", [str(version)])
     connection.commit()
     connection.close()
-    assert_refused(folder, SchemaVersionError, f"version {version}.* version 1.*{way_out}")
+    assert_refused(folder, SchemaVersionError, f"version {version}.* version 2.*{way_out}")
 
 
 def test_lost_vectors_are_an_error_and_not_a_smaller_index(folder):
     connection = sqlite3.connect(folder / DATABASE)
-    connection.execute("DELETE FROM vectors WHERE kind = 'triple'")
+    connection.execute("DELETE FROM hippo_vectors WHERE kind = 'triple'")
     connection.commit()
     connection.close()
     with HippoRAG(None, HashEmbedder(), store=folder) as memory:
@@ -449,7 +450,7 @@ def test_a_reader_of_an_old_state_holds_nobody_up_and_then_nothing_stays(open_me
     memory.add_extracted([*items(5), (Passage("Zyxtext", id="z"), Extraction())])
     reader = sqlite3.connect(tmp_path / "m" / DATABASE, isolation_level=None)
     reader.execute("BEGIN")
-    reader.execute("SELECT count(*) FROM passages").fetchone()
+    reader.execute("SELECT count(*) FROM hippo_passages").fetchone()
     started = time.perf_counter()
     memory.delete(["z"])
     assert len(memory) == 5
@@ -463,7 +464,7 @@ def test_a_reader_of_an_old_state_holds_nobody_up_and_then_nothing_stays(open_me
 def test_a_write_lock_that_is_held_for_too_long_is_an_error_that_says_try_again(
     open_memory, folder, monkeypatch
 ):
-    monkeypatch.setattr("hippo_core.store._LOCK_TIMEOUT", 50)
+    monkeypatch.setattr("hippo_core.engines.LOCK_TIMEOUT", 50)
     memory = open_memory(store=folder)
     other = sqlite3.connect(folder / DATABASE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

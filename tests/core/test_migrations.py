@@ -1,0 +1,166 @@
+"""A store of an older schema version opens as it was."""
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from hippo_core import Extraction, HippoRAG, Passage, SchemaVersionError, Status
+from hippo_core.locations import DATABASE
+from hippo_core.store import Store
+from hippo_core.tables import metadata
+from hippo_core.testing import HashEmbedder
+
+VERSION_1 = """
+CREATE TABLE settings (
+    name VARCHAR NOT NULL, value VARCHAR NOT NULL, PRIMARY KEY (name)
+);
+CREATE TABLE namespaces (
+    namespace VARCHAR NOT NULL, version INTEGER NOT NULL, embedder VARCHAR, probe BLOB,
+    PRIMARY KEY (namespace)
+);
+CREATE TABLE passages (
+    namespace VARCHAR NOT NULL, id VARCHAR NOT NULL, text VARCHAR NOT NULL, title VARCHAR NOT NULL,
+    source_id VARCHAR, metadata VARCHAR NOT NULL, text_key VARCHAR NOT NULL,
+    reason VARCHAR NOT NULL, PRIMARY KEY (namespace, id)
+);
+CREATE INDEX passages_by_text ON passages (namespace, text_key);
+CREATE TABLE extractions (
+    namespace VARCHAR NOT NULL, text_key VARCHAR NOT NULL, pending BOOLEAN NOT NULL,
+    extractor VARCHAR NOT NULL, status VARCHAR NOT NULL, reason VARCHAR NOT NULL,
+    entities VARCHAR NOT NULL, triples VARCHAR NOT NULL, dropped VARCHAR NOT NULL,
+    PRIMARY KEY (namespace, text_key, pending)
+);
+CREATE TABLE vectors (
+    namespace VARCHAR NOT NULL, kind VARCHAR NOT NULL, text_key VARCHAR NOT NULL,
+    vector BLOB NOT NULL, PRIMARY KEY (namespace, kind, text_key)
+);
+CREATE TABLE changes (
+    namespace VARCHAR NOT NULL, id_key VARCHAR NOT NULL, passage_id VARCHAR,
+    version INTEGER NOT NULL, PRIMARY KEY (namespace, id_key)
+);
+CREATE INDEX changes_by_version ON changes (namespace, version);
+"""
+
+ITEMS = [
+    (
+        Passage("Ada wrote notes.", id="ada", title="Ada", source_id="s", metadata={"year": 1843}),
+        Extraction(("Ada",), [("Ada", "wrote", "notes")]),
+    ),
+    (Passage("Nothing.", id="nothing"), Extraction(status=Status.EMPTY)),
+]
+PENDING = Extraction(("Bob",), [("Bob", "read", "notes")])
+
+
+def columns(connection, table):
+    return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A store as version 1 wrote it: three versions of one namespace, one of another."""
+    with HippoRAG(None, HashEmbedder(), store=tmp_path / "new") as memory:
+        memory.add_extracted(ITEMS)
+        memory.add_extracted([(Passage("Gone.", id="gone"), Extraction())])
+        memory.delete(["gone"])
+        with memory._store.write() as writer:
+            writer.save_extraction("default", "k" * 64, "reader", PENDING)
+            writer.save_entities("unread", "e" * 64, "reader", ["Eve"])
+            writer.save_vectors("unrecorded", "phrase", {"ada": np.ones(2, dtype=np.float32)})
+    (tmp_path / "m").mkdir()
+    with closing(sqlite3.connect(tmp_path / "m" / DATABASE)) as old:
+        old.execute("PRAGMA journal_mode=WAL")
+        old.executescript(VERSION_1)
+        old.execute("ATTACH ? AS new", [str(tmp_path / "new" / DATABASE)])
+        for table in ("settings", "passages", "extractions", "vectors", "changes"):
+            names = ", ".join(columns(old, table))
+            old.execute(f"INSERT INTO {table} SELECT {names} FROM new.hippo_{table}")
+        old.execute(
+            "INSERT INTO namespaces SELECT n.namespace, n.version, e.name, e.probe "
+            "FROM new.hippo_namespaces n JOIN new.hippo_embedders e USING (namespace)"
+        )
+        old.execute("UPDATE settings SET value = '1' WHERE name = 'schema'")
+        old.commit()
+    return tmp_path / "m"
+
+
+def test_a_store_of_version_1_opens_with_all_that_it_held(folder):
+    with HippoRAG(None, HashEmbedder(), store=folder, create=False) as memory:
+        assert list(memory) == sorted((p for p, _ in ITEMS), key=lambda p: p.id)
+        assert memory.retrieve("Who wrote notes?").path.used_graph
+        with memory._store.read() as reader:
+            stored = {s.passage.id: s.extraction for s in reader.passages("default")}
+            assert stored == {p.id: e for p, e in ITEMS}
+            assert reader.version("default") == 3
+            assert reader.has_commit("default", *reader.commit("default"))
+            assert len(reader.commit("default")[1]) == 32
+            assert reader.changed_since("default", 2)[0] == []
+            assert len(reader.changed_since("default", 2)[1]) == 1
+            assert reader.pending_keys("default") == {"k" * 64}
+            assert reader.extractions("default", ["k" * 64]) == {"k" * 64: PENDING}
+            assert reader.entities("unread", "e" * 64, "reader") == ("Eve",)
+            assert reader.namespaces() == ["default", "unread", "unrecorded"]
+            assert reader.vectors("unrecorded", "phrase", ["ada"])["ada"].tolist() == [1, 1]
+            assert reader.embedder("default").name == "hash"
+            assert reader.embedder("default").dimension == 64
+            assert reader.curation("default") is None
+
+
+def test_a_migrated_store_has_the_tables_of_a_new_one(folder, tmp_path):
+    Store(folder).close()
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        found = dict(
+            connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        )
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert not connection.execute("SELECT * FROM hippo_settings WHERE value = '1'").fetchall()
+        for table in metadata.tables.values():
+            assert columns(connection, table.name) == [c.name for c in table.columns]
+    indexes = {index.name for table in metadata.tables.values() for index in table.indexes}
+    assert set(found) == {*metadata.tables, *indexes}
+
+
+def test_a_migrated_store_goes_on(folder):
+    for _ in range(2):
+        with HippoRAG(None, HashEmbedder(), store=folder) as memory:
+            memory.add_extracted([(Passage("Bob read.", id="bob"), PENDING)])
+            assert len(memory) == 3
+            memory.delete(["bob"])
+            assert [p.id for p in memory] == ["ada", "nothing"]
+
+
+def test_a_migration_that_fails_leaves_version_1(folder, monkeypatch):
+    def fail(_connection):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("hippo_core.migrations.metadata.create_all", fail)
+    before = dump(folder)
+    with pytest.raises(ZeroDivisionError):
+        Store(folder)
+    assert dump(folder) == before
+    monkeypatch.undo()
+    Store(folder).close()
+
+
+def dump(folder):
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        return list(connection.iterdump())
+
+
+def test_handles_that_migrate_one_store_at_once_share_it(folder, at_once):
+    def count():
+        with HippoRAG(None, HashEmbedder(), store=folder) as memory:
+            return len(memory)
+
+    assert at_once(*[count] * 4) == [2] * 4
+
+
+def test_what_is_no_known_version_is_refused(folder):
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        connection.execute("UPDATE settings SET value = '7' WHERE name = 'schema'")
+        connection.commit()
+    before = dump(folder)
+    with pytest.raises(SchemaVersionError, match="version 7.* version 2; upgrade"):
+        Store(folder)
+    assert dump(folder) == before
