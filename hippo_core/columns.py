@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hippo_core.contributions import Contribution, KeyedTriple
 from hippo_core.corpus import TRIPLE, Corpus, Live, Selection
 from hippo_core.keys import Keys
-from hippo_core.segments import Segments
+from hippo_core.segments import Segments, distinct
 from hippo_core.synonyms import SynonymPairs
 from hippo_core.text import letters_and_digits
 from hippo_core.types import Kind, Passage, Status, Triple
@@ -58,7 +58,7 @@ class Columns:
         n_triples = len(corpus.triples)
         ends, rows = corpus.triple_phrases, corpus.triple_vectors.rows
         text_rows = corpus.passage_vectors.rows.tolist()
-        stated = np.unique(corpus.stated_by * n_triples + corpus.occurrences[:, TRIPLE])
+        stated = distinct(corpus.stated_by * n_triples + corpus.occurrences[:, TRIPLE])
         spelled = corpus.occurrences[:, TRIPLE + 1 :].reshape(-1)
         new.texts = _by_row(text_rows, (live.passage.full_text for live in corpus.passages))
         new.phrases = Keys(corpus.phrases, _counts(ends.reshape(-1), len(corpus.phrases)))
@@ -97,7 +97,7 @@ class Columns:
         self._live[slot] = NOBODY
         self._ids.release(slot)
         self.texts.release(self._text_of[slot])
-        for triple in np.unique(occurrences[:, TRIPLE]).tolist():
+        for triple in distinct(occurrences[:, TRIPLE]).tolist():
             self._triples.release(triple)
         for spelling in occurrences[:, TRIPLE + 1 :].reshape(-1).tolist():
             self._spellings.release(spelling)
@@ -238,5 +238,5 @@ def _places(order: Slots, capacity: int) -> Slots:
 def _in_order(synonyms: SynonymPairs, places: Slots) -> SynonymPairs:
     one, other = places[synonyms.left], places[synonyms.right]
     left, right = np.minimum(one, other), np.maximum(one, other)
-    order = np.lexsort((right, left))
+    order = np.argsort(left * len(places) + right)
     return SynonymPairs(left[order], right[order], synonyms.cosine[order])

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hippo_core.contributions import KeyedTriple
+from hippo_core.segments import distinct
 from hippo_core.synonyms import SynonymPairs
 from hippo_core.types import Passage, Status
 from hippo_core.vectors import VectorRows
@@ -112,7 +113,7 @@ class Corpus:
     def triples_of(self, passage: int) -> Positions:
         """Give the positions of the triples that a passage states, each once."""
         rows = self.occurrences[self.starts[passage] : self.starts[passage + 1], TRIPLE]
-        return np.unique(rows)
+        return distinct(rows)
 
     def restricted(self, allowed: NDArray[np.bool_]) -> Corpus:
         """Give the corpus of the allowed passages alone, (n_passages,)."""

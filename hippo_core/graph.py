@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hippo_core.config import HippoConfig, RelatedSynonymy
 from hippo_core.corpus import TRIPLE, Corpus
 from hippo_core.pagerank import Transition, transition_matrix
+from hippo_core.segments import distinct, ranges
 from hippo_core.synonyms import SynonymPairs
 
 
@@ -68,8 +69,8 @@ class KnowledgeGraph:
     def touching(self, phrases: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the positions of the triples of which one of these phrases is an end, sorted."""
         held = self.phrase_triples
-        found = [held.indices[held.indptr[row] : held.indptr[row + 1]] for row in phrases]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+        starts = held.indptr[phrases]
+        return distinct(held.indices[ranges(starts, held.indptr[phrases + 1] - starts)])
 
     def node_specificity(self) -> NDArray[np.float64]:
         """Give 1 / |C(p)| per phrase (HippoRAG, section 2.3), shape (n_phrases,)."""
@@ -190,11 +191,7 @@ def _symmetric(edges: Sequence[Edges], size: int) -> sp.csr_array:
     left = np.concatenate([e.left for e in edges])
     right = np.concatenate([e.right for e in edges])
     weight = np.concatenate([e.weight for e in edges])
-    matrix = sp.coo_array(
-        (
-            np.concatenate([weight, weight]),
-            (np.concatenate([left, right]), np.concatenate([right, left])),
-        ),
-        shape=(size, size),
-    ).tocsr()
-    return matrix
+    ends = (np.concatenate([left, right]), np.concatenate([right, left]))
+    matrix = sp.coo_array((np.concatenate([weight, weight]), ends), shape=(size, size))
+    matrix.has_canonical_format = True  # each pair stands once: nothing is to be summed
+    return matrix.tocsr()

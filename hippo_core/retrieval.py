@@ -22,6 +22,7 @@ from hippo_core.openie import read_query_entities
 from hippo_core.pagerank import PageRank, personalized_pagerank
 from hippo_core.recognition import Recognition, recognise
 from hippo_core.seeding import entity_seeds, passage_seeds, triple_seeds
+from hippo_core.segments import distinct
 from hippo_core.similarity import min_max, top_k
 from hippo_core.snapshot import Snapshot
 from hippo_core.text import normalise_phrase
@@ -209,7 +210,7 @@ class _Search:
             return seeds, None
         near = self.graph.neighbours(self.config)[np.flatnonzero(seeds)].indices
         mass = seeds.copy()
-        mass[np.unique(near)] += self.config.neighbour_share * seeds[seeds > 0].min()
+        mass[distinct(near)] += self.config.neighbour_share * seeds[seeds > 0].min()
         return mass, None
 
     def _linked(
@@ -275,7 +276,7 @@ def _explanation(position: int, mass: Scores | None, snapshot: Snapshot) -> tupl
         return ()
     graph = snapshot.graph
     own = graph.triple_phrases[snapshot.corpus.triples_of(position)]
-    near = graph.touching(np.unique(own))
+    near = graph.touching(distinct(own.reshape(-1)))
     flow = mass[graph.triple_phrases[near]].prod(axis=1)
     best = [i for i in top_k(flow, EXPLAINING_TRIPLES) if flow[i] > 0]
     return tuple(snapshot.display_triple(int(near[i])) for i in best)

@@ -10,6 +10,24 @@ Numbers = NDArray[np.int64]
 WIDTH = 4
 
 
+def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> Numbers:
+    """Give the numbers of several ranges, one after the other.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(counts, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    numbers: Numbers = np.arange(total) + np.repeat(starts - ends + counts, counts)
+    return numbers
+
+
+def distinct(numbers: NDArray[np.integer]) -> Numbers:
+    """Give the distinct numbers, sorted: `np.unique` takes a millisecond for a handful."""
+    ordered = np.sort(numbers).astype(np.int64, copy=False)
+    return ordered[np.append(True, np.diff(ordered) != 0)] if len(ordered) else ordered
+
+
 class Segments:
     """For each slot some rows of four numbers, in one growing array.
 
@@ -59,8 +77,7 @@ class Segments:
         """
         counts = self._counts[slots]
         starts = np.concatenate([[0], np.cumsum(counts)])
-        inside = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
-        return starts, self._rows[np.repeat(self._starts[slots], counts) + inside]
+        return starts, self._rows[ranges(self._starts[slots], counts)]
 
     def _make_room(self, count: int) -> None:
         if self._end + count <= len(self._rows):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hippo_core.corpus import OBJECT, RELATION, SUBJECT, TRIPLE, Corpus
 from hippo_core.curation import Curation, curated
 from hippo_core.graph import KnowledgeGraph
+from hippo_core.segments import ranges
 from hippo_core.types import Stats, Triple
 from hippo_core.where import Filter
 
@@ -107,8 +108,7 @@ class Snapshot:
     def _occurrences(self, triples: NDArray[np.integer]) -> NDArray[np.int64]:
         """Give the rows of the occurrences of some triples."""
         order, starts = self._by_triple
-        found = [order[starts[t] : starts[t + 1]] for t in triples.tolist()]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        return order[ranges(starts[triples], starts[triples + 1] - starts[triples])]
 
     @cached_property
     def _by_triple(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

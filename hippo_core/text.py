@@ -162,9 +162,14 @@ def _items(container: dict[Any, Any] | list[Any], path: str) -> Iterable[tuple[s
         return enumerate(container)
     for key in container:
         if type(key) is not str:
-            raise InputError(f"{path} must have str keys, got {key!r}, a {_type_name(key)}")
+            raise InputError(f"{path} must have str keys, got {_shown(key)}, a {_type_name(key)}")
         _check_text(key, f"{path}: key {key!r}")
     return container.items()
+
+
+def _shown(key: object) -> str:
+    is_huge = isinstance(key, int) and key.bit_length() > _MAX_BITS  # Python refuses to print it
+    return "a huge number" if is_huge else repr(key)
 
 
 def _check_text(text: str, path: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from hippo_core.errors import InputError
 from hippo_core.text import canonical_json
 
-Predicate = Callable[[Mapping[str, Any]], bool]
+Predicate = Callable[[dict[str, Any]], bool]
 Where = Mapping[str, Any] | Predicate
 
 MAX_NESTING = 32  # filters within filters

@@ -251,6 +251,7 @@ class Words(str):
         ({"a": float("nan")}, r"value\['a'\] must be a finite number, got nan"),
         ([float("-inf")], r"value\[0\] must be a finite number, got -inf"),
         ({"a": {1: 2}}, r"value\['a'\] must have str keys, got 1, a int"),
+        ({10**5000: 2}, "value must have str keys, got a huge number, a int"),
         ({None: 2}, "value must have str keys, got None, a NoneType"),
         ({"a": "b\ud800"}, r"value\['a'\] must be Unicode .*'\\ud800' at position 1"),
         ({"a\udfff": 1}, r"value: key 'a\\udfff' must be Unicode"),
