@@ -32,7 +32,7 @@ def call(models: Models, request: Request) -> Any:
         case Complete(messages, _):
             return _required(models.chat, "a chat model").complete(messages)
         case Embed(texts, kind):
-            return models.embedder.embed(texts, kind)
+            return _required(models.embedder, "an embedder").embed(texts, kind)
         case Extract(text):
             return _required(models.openie, "an OpenIE").extract(text)
         case NameEntities(query):
@@ -48,7 +48,7 @@ def acall(models: Models, request: Request) -> Awaitable[Any]:
         case Complete(messages, _):
             return _required(models.chat, "a chat model").acomplete(messages)
         case Embed(texts, kind):
-            return models.embedder.aembed(texts, kind)
+            return _required(models.embedder, "an embedder").aembed(texts, kind)
     return asyncio.to_thread(call, models, request)  # local parts have no async twin
 
 

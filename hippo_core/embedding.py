@@ -7,7 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hippo_core.errors import EmbedderMismatchError, InputError, PermanentModelError
+from hippo_core.errors import (
+    EmbedderMismatchError,
+    InputError,
+    ModelRequiredError,
+    PermanentModelError,
+)
 from hippo_core.flows import Embed, Flow
 from hippo_core.ports import Embedder
 from hippo_core.records import EmbedderRecord
@@ -21,39 +26,63 @@ SAME_MODEL = 0.999  # cosine of two encodings of the probe by one model
 QUERY_KINDS: tuple[Kind, ...] = ("query_to_passage", "query_to_triple", "query_to_phrase")
 
 
+_WAY_OUT = (
+    "open it with the embedder that built it, or migrate it, without reading passages again: "
+    "HippoRAG(None, None, store=...).reembed(embedder)"
+)
+
+
+def embedder_name(embedder: Embedder) -> str:
+    """Give the name by which an index knows its embedder."""
+    return str(getattr(embedder, "name", "") or type(embedder).__qualname__)
+
+
 class Embedding:
     """Gives unit vectors, and refuses an embedder that did not build the index."""
 
     def __init__(
-        self, store: Store, namespace: str, embedder: Embedder, *, batch: int = 64
+        self, store: Store, namespace: str, embedder: Embedder | None, *, batch: int = 64
     ) -> None:
         self._store = store
-        self._namespace = namespace
+        self.namespace = namespace
         self._batch = batch  # texts in one call, the probe among them
-        self._name = str(getattr(embedder, "name", "") or type(embedder).__qualname__)
+        self.name = "" if embedder is None else embedder_name(embedder)
+        self._is_there = embedder is not None
         self._one_query_encoding = bool(getattr(embedder, "one_query_encoding", False))
         self._dimension: int | None = None  # None until the probe was embedded
+        self.generation: int | None = None
+        """Under which the store knows the embedder; None before its first use."""
         with store.read() as reader:
             built_with = reader.embedder(namespace)
-        if built_with is not None and built_with.name != self._name:
-            raise self._mismatch(built_with.name, built_with.dimension, self._name)
+        if built_with is not None and self._is_there and built_with.name != self.name:
+            raise self._mismatch(built_with.name, built_with.dimension, self.name)
+
+    def expect(self, generation: int | None) -> None:
+        """Check the embedder again before its next use, if the index has another by now."""
+        if self._dimension is not None and generation not in (None, self.generation):
+            self._dimension = None
 
     def texts(self, texts: Sequence[str], kind: Kind) -> Flow[NDArray[np.float32]]:
         """Embed texts in one call, shape (n, d); a handle's first call embeds the probe too."""
+        if not self._is_there:
+            raise ModelRequiredError(
+                "this memory was opened without an embedder; open it with the one that built it, "
+                "or migrate it with reembed()"
+            )
         if self._dimension is None and (kind != "passage" or len(texts) == self._batch):
             yield from self.texts([], "passage")
         if self._dimension is None:
             rows: NDArray[np.float32] = yield Embed([PROBE, *texts], kind)
-            unit = _unit(rows, [PROBE, *texts])
-            self._check(unit[0])
-            return unit[1:]
+            scaled = unit(rows, [PROBE, *texts])
+            self._check(scaled[0])
+            return scaled[1:]
         rows = yield Embed(texts, kind)
         if rows.shape[1] != self._dimension:
             raise PermanentModelError(
                 f"the embedder gave vectors of {rows.shape[1]} dimensions for a {kind}, and of "
                 f"{self._dimension} before; an index has one dimension"
             )
-        return _unit(rows, texts)
+        return unit(rows, texts)
 
     def query(self, query: str, kinds: Sequence[Kind]) -> Flow[list[NDArray[np.float32]]]:
         """Embed a query once for each kind, or once for all where that makes no difference."""
@@ -68,29 +97,28 @@ class Embedding:
 
     def _check(self, probe: NDArray[np.float32]) -> None:
         with self._store.read() as reader:
-            built_with = reader.embedder(self._namespace)
+            built_with = reader.embedder(self.namespace)
         if not probe.any():  # an embedder of a vocabulary of its own: nothing to tell it by
-            self._dimension = len(probe)
+            self._dimension, self.generation = len(probe), None
             return
         if built_with is None:
             built_with = self._record(probe)
-        if built_with.dimension != len(probe):
-            raise self._mismatch(built_with.name, built_with.dimension, self._name, len(probe))
+        if built_with.name != self.name or built_with.dimension != len(probe):
+            raise self._mismatch(built_with.name, built_with.dimension, self.name, len(probe))
         elif float(built_with.probe.astype(np.float64) @ probe) < SAME_MODEL:
             raise EmbedderMismatchError(
-                f"the index was built with another model than the {self._name!r} given: it encodes "
-                "the same sentence differently; open it with the embedder that built it, or index "
-                "again in another store"
+                f"the index was built with another model than the {self.name!r} given, or with "
+                f"another instruction: it encodes the same sentence differently; {_WAY_OUT}"
             )
-        self._dimension = len(probe)
+        self._dimension, self.generation = len(probe), built_with.generation
 
     def _record(self, probe: NDArray[np.float32]) -> EmbedderRecord:
         """Record the embedder, unless another handle was faster."""
         with self._store.write() as writer:
-            built_with = writer.embedder(self._namespace)
+            built_with = writer.embedder(self.namespace)
             if built_with is None:
-                generation = writer.save_embedder(self._namespace, self._name, probe)
-                built_with = EmbedderRecord(self._name, len(probe), probe, generation)
+                generation = writer.save_embedder(self.namespace, self.name, probe)
+                built_with = EmbedderRecord(self.name, len(probe), probe, generation)
         return built_with
 
     def _mismatch(
@@ -98,13 +126,17 @@ class Embedding:
     ) -> EmbedderMismatchError:
         size = f" ({given_dimension} dimensions)" if given_dimension else ""
         return EmbedderMismatchError(
-            f"namespace {self._namespace!r} was built with embedder {built!r} ({dimension} "
-            f"dimensions), the one given is {given!r}{size}; open it with the embedder that built "
-            "it, or index again in another store"
+            f"namespace {self.namespace!r} was built with embedder {built!r} ({dimension} "
+            f"dimensions), the one given is {given!r}{size}; {_WAY_OUT}"
         )
 
 
-def _unit(rows: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
+def unit(rows: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
+    """Scale what an embedder gave to unit rows.
+
+    Raises:
+        PermanentModelError: A row is not finite.
+    """
     try:
         return unit_rows(rows)
     except InputError as error:

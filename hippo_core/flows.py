@@ -96,7 +96,7 @@ Flow = Generator[Request, Any, T]
 class Models:
     """The user's models."""
 
-    embedder: Embedder
+    embedder: Embedder | None
     chat: ChatModel | None = None
     openie: OpenIE | None = None
     recognition: RecognitionMemory | None = None

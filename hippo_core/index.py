@@ -7,6 +7,7 @@ code, passage by passage.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -24,16 +25,24 @@ from hippo_core.contributions import (
 )
 from hippo_core.corpus import Corpus
 from hippo_core.curation import Curation
+from hippo_core.derived import DerivedFiles, State
 from hippo_core.errors import StoreCorruptError
+from hippo_core.inputs import Chosen
 from hippo_core.keys import Keys
 from hippo_core.records import Reader, text_key
 from hippo_core.snapshot import Snapshot
 from hippo_core.store import Store
-from hippo_core.synonyms import SynonymPlan, Synonyms
+from hippo_core.synonyms import NO_PAIRS, SynonymPairs, SynonymPlan, Synonyms
 from hippo_core.types import Kind
 from hippo_core.vectors import VectorTable
 
 KINDS: tuple[Kind, ...] = ("passage", "phrase", "triple")
+NOTHING = State(0, "", None)
+
+WORTH_KEEPING = 200  # passages below which deriving is as quick as mapping files
+SAVE_AFTER = 1000  # changed passages after which files are written at the least
+
+log = logging.getLogger(__name__)
 
 
 class HippoIndex:
@@ -43,29 +52,29 @@ class HippoIndex:
         self.store = store
         self.namespace = namespace
         self.config = config
+        self.files = DerivedFiles(store.snapshots, store.id, namespace, config)
         self.committing = threading.Lock()
         """Held by who adds or deletes through this index, so that planned synonyms stay right."""
         self._lock = threading.RLock()
         self._start_over()
 
-    def _start_over(self) -> None:
-        """Hold nothing: the next `catch_up` takes everything from the store."""
-        self._version = 0
+    def _start_over(self, corpus: Corpus | None = None, state: State = NOTHING) -> None:
+        """Hold nothing, or a corpus that was kept on disk; `catch_up` brings the rest."""
+        self._state = state
+        self._unsaved = 0  # passages that changed since the files were written
         self._curation = Curation()
+        self._snapshot: Snapshot | None = None
+        self._mapped = corpus  # until something changes
         self._columns = Columns(self.render)
         self._vectors: dict[Kind, VectorTable] = {kind: VectorTable() for kind in KINDS}
-        self._synonyms = Synonyms(
-            self.config.synonymy_threshold if self.config.synonymy else None,
-            self.config.synonymy_limit,
-        )
-        self._snapshot: Snapshot | None = None
+        self._synonyms = self._synonyms_of()
 
     def snapshot(self) -> Snapshot:
         """Give the store's present state; derive it first if something was committed."""
         self.refresh()
         with self._lock:
             if self._snapshot is None:
-                self._snapshot = Snapshot(self._corpus(), self._curation, self._version)
+                self._snapshot = Snapshot(self.corpus(), self._curation, self._state)
             return self._snapshot
 
     def refresh(self) -> None:
@@ -77,33 +86,134 @@ class HippoIndex:
     def catch_up(self, reader: Reader, plan: SynonymPlan | None = None) -> None:
         """Apply what was committed since the last time."""
         with self._lock:
-            version = reader.version(self.namespace)
-            if version == self._version:
+            version, commit = reader.commit(self.namespace)
+            if (version, commit) == (self._state.version, self._state.commit):
                 return
-            changed, deleted = reader.changed_since(self.namespace, self._version)
-            ids = self._columns.ids
-            gone = [i for i in ids if text_key(i) in deleted] if deleted else []
-            stored = reader.passages(self.namespace, changed if ids else None)
+            if not self._continues(reader, self._state):
+                self._start_over()
+            if self._state == NOTHING:
+                self._take_files(reader)
             try:
-                for id_ in (*changed, *gone):
-                    self._columns.drop(id_)
-                new = [contribution(s.passage, s.extraction) for s in stored]
-                self._add(reader, new, plan)
+                self._apply(reader, plan)
             except BaseException:  # an interrupt too: half of a change is no state
                 self._start_over()
                 raise
-            self._version = version
+            self._state = State(version, commit, reader.generation(self.namespace))
             self._snapshot = None
+
+    def save(self) -> None:
+        """Keep what is derived on disk, if there is enough of it and it is not there already.
+
+        Deriving it again costs no model call, so a disk that is full or read-only is no error.
+        """
+        if self.store.snapshots is None or not self._unsaved:
+            return
+        self.refresh()
+        with self._lock:
+            corpus, state = self.corpus(), self._state
+        if len(corpus) < WORTH_KEEPING:
+            return
+        try:
+            place = self.files.write(corpus, state)
+            with self.store.read() as reader:
+                if reader.commit(self.namespace) != (state.version, state.commit):
+                    self.files.delete()  # it may hold what was deleted meanwhile
+                    return
+        except OSError as error:
+            log.warning("what is derived of %s could not be kept: %s", self.store.name, error)
+            return
+        log.debug("kept what is derived in %s", place)
+        with self._lock:
+            if self._state == state:
+                self._unsaved = 0
+
+    def save_if_much_changed(self) -> None:
+        """Keep what is derived once a good part of it is new."""
+        if self._unsaved >= max(SAVE_AFTER, len(self._columns) // 4):
+            self.save()
+
+    def erase(self) -> None:
+        """Let deleted text leave the disk, as far as no reader of an old state holds it."""
+        self.files.delete()
+        with self._lock:
+            self._unsaved += 1
+        self.store.truncate_log()
+
+    def rebuild(self) -> None:
+        """Derive everything from the store again."""
+        with self._lock:
+            self.files.delete()
+            self._start_over()
+        self.snapshot()
+
+    def _continues(self, reader: Reader, state: State) -> bool:
+        """Whether the store's present state came from this one by the changes in its log."""
+        if state.generation not in (None, reader.generation(self.namespace)):
+            return False
+        return reader.has_commit(self.namespace, state.version, state.commit)
+
+    def _take_files(self, reader: Reader) -> None:
+        found = self.files.newest()
+        if found is not None and self._continues(reader, found[1]):
+            self._start_over(*found)
+
+    def _apply(self, reader: Reader, plan: SynonymPlan | None) -> None:
+        self._curation = Curation.from_json(reader.curation(self.namespace))
+        changed, deleted = reader.changed_since(self.namespace, self._state.version)
+        if not changed and not deleted:
+            return
+        self._unmap()
+        ids = self._columns.ids
+        gone = [i for i in ids if text_key(i) in deleted] if deleted else []
+        stored = reader.passages(self.namespace, changed if ids else None)
+        for id_ in (*changed, *gone):
+            self._columns.drop(id_)
+        self._add(reader, [contribution(s.passage, s.extraction) for s in stored], plan)
+        self._unsaved += len(changed) + len(gone)
+
+    def _unmap(self) -> None:
+        """Give what was mapped the form in which it can change."""
+        if self._mapped is None:
+            return
+        corpus, self._mapped = self._mapped, None
+        self._columns = Columns.of(corpus, self.render)
+        self._vectors = {
+            "passage": VectorTable(corpus.passage_vectors.view),
+            "phrase": VectorTable(corpus.phrase_vectors.view),
+            "triple": VectorTable(corpus.triple_vectors.view),
+        }
+        self._synonyms = self._synonyms_of(corpus.synonyms)
+
+    def _synonyms_of(self, pairs: SynonymPairs = NO_PAIRS) -> Synonyms:
+        threshold = self.config.synonymy_threshold if self.config.synonymy else None
+        return Synonyms(threshold, self.config.synonymy_limit, pairs)
+
+    def corpus(self) -> Corpus:
+        """Give what is there as of the last `catch_up`, before the user's aliases."""
+        with self._lock:
+            if self._mapped is not None:
+                return self._mapped
+            views = {kind: self._vectors[kind].view() for kind in KINDS}
+            return self._columns.corpus(views, self._synonyms.pairs)
 
     def contributions(self, ids: Iterable[str]) -> dict[str, Contribution]:
         """Give what the live ones of some passages contribute, as of the last `catch_up`."""
         with self._lock:
+            self._unmap()
             found = {id_: self._columns.contribution(id_) for id_ in ids}
         return {id_: c for id_, c in found.items() if c is not None}
+
+    def chosen(self, chosen: Chosen) -> list[str]:
+        """Give the ids of the live passages of a source or that a filter allows."""
+        passages = [live.passage for live in self.corpus().passages]
+        if chosen.where is not None:
+            return [p.id for p in passages if chosen.where.allows(p.metadata)]
+        return [p.id for p in passages if p.source_id == chosen.source_id]
 
     def texts_in_use(self) -> dict[Kind, set[str]]:
         """Give the texts whose vectors the live passages need, by kind."""
         with self._lock:
+            self._unmap()
             return {kind: set(self._keys(kind)) for kind in KINDS}
 
     def plan_synonyms(self, phrases: Mapping[str, NDArray[np.float32]]) -> SynonymPlan:
@@ -113,6 +223,7 @@ class HippoIndex:
             SynonymyError: More pairs would be accepted than `synonymy_limit` allows.
         """
         with self._lock:
+            self._unmap()
             known = self._columns.phrases
             new = {p: v for p, v in phrases.items() if p not in known}
             return self._synonyms.plan(new, known, self._vectors["phrase"].view())
@@ -136,10 +247,6 @@ class HippoIndex:
             "triple": columns.rendered,
         }[kind]
 
-    def _corpus(self) -> Corpus:
-        views = {kind: self._vectors[kind].view() for kind in KINDS}
-        return self._columns.corpus(views, self._synonyms.pairs)
-
     def _add(self, reader: Reader, new: Sequence[Contribution], plan: SynonymPlan | None) -> None:
         vectors = self._missing_vectors(reader, new)
         if plan is None or not self._synonyms.fits(plan, vectors["phrase"]):
@@ -153,6 +260,8 @@ class HippoIndex:
             if kind == "phrase" and rows:
                 self._synonyms.remove(rows, self._columns.phrases.capacity)
             self._vectors[kind].clear(np.array(rows, dtype=np.int64))
+            if not self._keys(kind):
+                self._vectors[kind] = VectorTable()  # other vectors may be of another length
         self._synonyms.add(plan, self._columns.phrases)
         for kind, by_text in vectors.items():
             keys = self._keys(kind)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hippo_core.contributions import Contribution, contribution, unkeyed
 from hippo_core.embedding import Embedding
 from hippo_core.errors import (
+    EmbedderMismatchError,
     IndexingError,
     InputError,
     ModelError,
@@ -25,7 +26,7 @@ from hippo_core.errors import (
 )
 from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex
-from hippo_core.inputs import OnError, checked_extraction
+from hippo_core.inputs import Chosen, OnError, checked_extraction
 from hippo_core.openie import CUT_ENTITIES, read_entities, read_triples
 from hippo_core.records import StoredPassage, text_key
 from hippo_core.text import canonical_json
@@ -78,41 +79,51 @@ class Indexing:
         given: Mapping[str, Extraction] | None = None,
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
+        again: bool = False,
     ) -> Flow[IndexReport]:
         """Index passages; with `given` extractions by passage id no model reads anything.
+
+        With `again` what another extractor read does not count.
 
         Raises:
             IndexingError: `on_error` is "raise" and some passage could not be read.
         """
-        plan = self._plan(passages, given)
-        extractions = yield from self._extract(plan, given, meter, progress)
+        plan = self._plan(passages, given, again=again)
+        extractions = yield from self._extract(plan, given, meter, progress, again=again)
         by_id = _by_id(plan, extractions)
         if on_error == "raise" and (failed := _failed(by_id)):
             raise IndexingError(failed)
         extractions = self._or_partial(extractions)
         by_id = _by_id(plan, extractions)
         stored = [StoredPassage(passage, by_id[i]) for i, passage in plan.changed.items()]
-        vectors = yield from self._embed(stored)
+        vectors, generation = yield from self._embed(stored)
         touched: list[str] = []
         if stored:
             extractor = IMPORTED if given else self._extractor
-            touched = self._commit(stored, extractions, vectors, extractor)
+            touched = self._commit(stored, extractions, vectors, generation, extractor)
         return _report(plan, by_id, touched, meter)
 
-    def delete(self, ids: Collection[str]) -> DeleteReport:
+    def delete(self, chosen: Chosen) -> DeleteReport:
         """Delete passages, and all that no other passage uses."""
-        wanted = list(dict.fromkeys(ids))
         with self._index.committing, self._index.store.write() as writer:
             self._index.catch_up(writer)
+            wanted, missing = self._wanted(chosen)
             gone = self._index.contributions(wanted)
-            found = tuple(gone)
-            self._replace(writer, found, [])
-            writer.delete_passages(self._index.namespace, found)
+            self._replace(writer, gone, [])
+            writer.delete_passages(self._index.namespace, list(gone))
             self._purge_texts(writer, gone.values())
-        if found:
+        if gone:
             self._index.refresh()
-            self._index.store.truncate_log()
-        return DeleteReport(found, tuple(i for i in wanted if i not in set(found)))
+            self._index.erase()
+        return DeleteReport(tuple(gone), (*(i for i in wanted if i not in gone), *missing))
+
+    def _wanted(self, chosen: Chosen) -> tuple[list[str], list[str]]:
+        """Give the ids that are meant, and the source if it has no passage."""
+        if chosen.ids is not None:
+            return list(dict.fromkeys(chosen.ids)), []
+        found = self._index.chosen(chosen)
+        is_missing = chosen.source_id is not None and not found
+        return found, [chosen.source_id] if is_missing and chosen.source_id is not None else []
 
     def forget_pending(self) -> int:
         """Drop what was read and embedded for passages that were never committed."""
@@ -124,7 +135,13 @@ class Indexing:
 
     # -- plan ---------------------------------------------------------------------------------
 
-    def _plan(self, passages: Sequence[Passage], given: Mapping[str, Extraction] | None) -> Plan:
+    def _plan(
+        self,
+        passages: Sequence[Passage],
+        given: Mapping[str, Extraction] | None,
+        *,
+        again: bool = False,
+    ) -> Plan:
         asked: dict[str, Passage] = {}
         ids: list[str] = []
         for passage in passages:
@@ -139,7 +156,9 @@ class Indexing:
         with self._index.store.read() as reader:
             stored = {s.passage.id: s for s in reader.passages(self._index.namespace, list(asked))}
         changed = {
-            i: p for i, p in asked.items() if i not in stored or _differs(stored[i], p, given)
+            i: p
+            for i, p in asked.items()
+            if again or i not in stored or _differs(stored[i], p, given)
         }
         return Plan(
             ids=tuple(ids),
@@ -157,13 +176,16 @@ class Indexing:
         given: Mapping[str, Extraction] | None,
         meter: Meter,
         progress: OnProgress | None,
+        *,
+        again: bool = False,
     ) -> Flow[dict[str, Extraction]]:
         """Give the extraction of each changed text, by text key; read what the store lacks."""
         texts = {text_key(p.full_text): p.full_text for p in plan.changed.values()}
         if given is not None:
             return {text_key(p.full_text): _with_status(given[i]) for i, p in plan.changed.items()}
         with self._index.store.read() as reader:
-            known = reader.extractions(self._index.namespace, texts.keys())
+            by = self._extractor if again else None
+            known = reader.extractions(self._index.namespace, texts.keys(), extractor=by)
         finished = {key: e for key, e in known.items() if e.status.finished}
         missing = [key for key in texts if key not in finished]
         if missing and not self._models.can_extract:
@@ -216,8 +238,12 @@ class Indexing:
 
     # -- embed --------------------------------------------------------------------------------
 
-    def _embed(self, stored: Sequence[StoredPassage]) -> Flow[Vectors]:
-        """Give the vectors of all texts that the passages need; embed what the store lacks."""
+    def _embed(self, stored: Sequence[StoredPassage]) -> Flow[tuple[Vectors, int | None]]:
+        """Give the vectors of all texts that the passages need; embed what the store lacks.
+
+        Returns:
+            The vectors, and the generation of the embedder that made them.
+        """
         contributions = [contribution(s.passage, s.extraction) for s in stored]
         wanted: dict[Kind, list[str]] = {
             "passage": _unique(c.passage.full_text for c in contributions),
@@ -227,18 +253,21 @@ class Indexing:
         vectors: Vectors = {}
         missing: list[tuple[Kind, list[str]]] = []
         with self._index.store.read() as reader:
+            generation = reader.generation(self._index.namespace)
             for kind, texts in wanted.items():
                 vectors[kind] = reader.vectors(self._index.namespace, kind, texts)
                 new = [text for text in texts if text not in vectors[kind]]
                 missing += [
                     (kind, new[i : i + self._batch]) for i in range(0, len(new), self._batch)
                 ]
+        self._embedding.expect(generation)
         if missing:  # the first batch alone: it checks the embedder before the others are paid for
             first = yield from self._embed_batch(*missing[0])
             rest = yield Each([self._embed_batch(kind, batch) for kind, batch in missing[1:]])
             for (kind, _), found in zip(missing, [first, *rest], strict=True):
                 vectors[kind].update(found)
-        return vectors
+            generation = self._embedding.generation
+        return vectors, generation
 
     def _embed_batch(
         self, kind: Kind, texts: Sequence[str]
@@ -246,7 +275,7 @@ class Indexing:
         rows = yield from self._embedding.texts(texts, kind)
         by_text = dict(zip(texts, rows, strict=True))
         with self._index.store.write() as writer:
-            writer.save_vectors(self._index.namespace, kind, by_text)
+            writer.save_vectors(self._index.namespace, kind, by_text, self._embedding.generation)
         return by_text
 
     # -- commit -------------------------------------------------------------------------------
@@ -256,6 +285,7 @@ class Indexing:
         stored: Sequence[StoredPassage],
         extractions: Mapping[str, Extraction],
         vectors: Vectors,
+        generation: int | None,
         extractor: str,
     ) -> list[str]:
         """Make passages visible; give the ids of others whose text now says something else."""
@@ -264,6 +294,11 @@ class Indexing:
             index.refresh()
             synonyms = index.plan_synonyms(vectors["phrase"])
             with index.store.write() as writer:
+                if writer.generation(namespace) != generation:
+                    raise EmbedderMismatchError(
+                        f"namespace {namespace!r} was given another embedder while this call ran; "
+                        "what was read is kept: open it with that embedder and add again"
+                    )
                 index.catch_up(writer)
                 new = self._contributions(writer, stored, extractions)
                 replaced = index.contributions(new).values()
@@ -279,8 +314,9 @@ class Indexing:
                 self._purge_texts(writer, replaced)
             with index.store.read() as reader:
                 index.catch_up(reader, synonyms)
-            if replaced:
-                index.store.truncate_log()
+        if replaced:
+            index.erase()
+        index.save_if_much_changed()
         return sorted(new.keys() - {s.passage.id for s in stored})
 
     def _contributions(

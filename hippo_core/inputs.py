@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from hippo_core.config import HippoConfig
 from hippo_core.errors import ConfigError, InputError
 from hippo_core.ports import ChatModel, OpenIE, RecognitionMemory
 from hippo_core.text import canonical_json, content_id
 from hippo_core.types import Extraction, Passage
+from hippo_core.where import Filter, Where, checked_where
 
 OnError = Literal["raise", "skip"]
 ScoreMode = Literal["ppr", "relative"]
@@ -155,17 +156,66 @@ def checked_ids(ids: Collection[str]) -> list[str]:
     return [str(id_) for id_ in wanted]  # of a subclass, such as NumPy's, a plain str
 
 
-def check_query(query: str, k: int, score_mode: ScoreMode) -> None:
-    """Refuse a blank query, a k below 1 and an unknown score mode.
+class Search(NamedTuple):
+    """How one query is answered, checked."""
+
+    k: int
+    where: Filter | None
+    config: HippoConfig
+    score_mode: ScoreMode
+
+
+def checked_search(
+    k: int,
+    where: Where | None,
+    config: HippoConfig | None,
+    score_mode: ScoreMode,
+    own: HippoConfig,
+) -> Search:
+    """Check how a query is to be answered; `own` are the memory's settings.
 
     Raises:
-        InputError: One of them is so.
+        InputError: k is below 1, the score mode unknown, or the filter not one.
+        ConfigError: The settings do not fit the memory's.
     """
-    if not isinstance(query, str) or not query.strip():
-        raise InputError(f"the query must be text that is not blank, got {query!r}")
     if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
         raise InputError(f"k must be a whole number of at least 1, got {k!r}")
     check_option("score_mode", score_mode, get_args(ScoreMode))
+    return Search(int(k), checked_where(where), checked_settings(config, own), score_mode)
+
+
+def checked_query(query: str) -> str:
+    """Check a query.
+
+    Raises:
+        InputError: It is blank, or no text.
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise InputError(f"the query must be text that is not blank, got {query!r}")
+    return str(query)
+
+
+class Chosen(NamedTuple):
+    """Which passages are meant: by one of three, the others None."""
+
+    ids: list[str] | None
+    where: Filter | None
+    source_id: str | None
+
+
+def checked_choice(
+    ids: Collection[str] | None, where: Where | None, source_id: str | None
+) -> Chosen:
+    """Check which passages are meant.
+
+    Raises:
+        InputError: Not exactly one of the three is given, or it is none of its kind.
+    """
+    if sum(given is not None for given in (ids, where, source_id)) != 1:
+        raise InputError("say which passages by one of ids=, where= and source_id=")
+    if source_id is not None and not isinstance(source_id, str):
+        raise InputError(f"source_id must be a str, got {type(source_id).__name__}")
+    return Chosen(None if ids is None else checked_ids(ids), checked_where(where), source_id)
 
 
 def check_option(name: str, value: object, options: Sequence[str]) -> None:

@@ -174,11 +174,16 @@ class Reader:
         return sorted(found)
 
     def extractions(
-        self, namespace: str, keys: Collection[str], *, pending: bool = True
+        self,
+        namespace: str,
+        keys: Collection[str],
+        *,
+        pending: bool = True,
+        extractor: str | None = None,
     ) -> dict[str, Extraction]:
         """Give what was read out of texts last, finished or partial, by text key.
 
-        Without `pending` only what is committed with its vectors.
+        Without `pending` only what is committed with its vectors; of one extractor, or of any.
         """
         query = (
             sa.select(extractions)
@@ -187,6 +192,8 @@ class Reader:
         )
         if not pending:
             query = query.where(extractions.c.pending.is_(False))
+        if extractor is not None:
+            query = query.where(extractions.c.extractor == extractor)
         rows = self._where_in(query, extractions.c.text_key, keys)
         return {row.text_key: self._extraction(row) for row in rows}
 

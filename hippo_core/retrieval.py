@@ -16,7 +16,7 @@ from hippo_core.config import HippoConfig
 from hippo_core.embedding import QUERY_KINDS, Embedding
 from hippo_core.errors import ModelError, ModelRequiredError, ParseError
 from hippo_core.flows import Flow, Models, NameEntities
-from hippo_core.inputs import ScoreMode
+from hippo_core.inputs import ScoreMode, Search
 from hippo_core.linking import PhraseLinks, link_entities, link_triples
 from hippo_core.openie import read_query_entities
 from hippo_core.pagerank import PageRank, personalized_pagerank
@@ -57,28 +57,25 @@ class Ranking:
 
 
 def retrieve(
-    query: str,
-    k: int,
-    snapshot: Snapshot,
-    embedding: Embedding,
-    models: Models,
-    config: HippoConfig,
-    score_mode: ScoreMode = "ppr",
+    query: str, snapshot: Snapshot, embedding: Embedding, models: Models, search: Search
 ) -> Flow[Retrieval]:
     """Rank the passages of a snapshot for a query; give the k best, or all if there are fewer."""
+    if search.where is not None:
+        snapshot = snapshot.restricted(search.where)
     if not snapshot.graph.n_passages:
         return Retrieval(query, (), RetrievalPath.EMPTY)
-    search = _Search(query, snapshot, embedding, models, config)
-    match config.method:
+    embedding.expect(snapshot.state.generation)
+    ranked = _Search(query, snapshot, embedding, models, search.config)
+    match search.config.method:
         case "hipporag2":
-            ranking = yield from search.hipporag2()
+            ranking = yield from ranked.hipporag2()
         case "hipporag":
-            ranking = yield from search.hipporag()
+            ranking = yield from ranked.hipporag()
         case "dense":
-            ranking = yield from search.dense(RetrievalPath.DENSE)
+            ranking = yield from ranked.dense(RetrievalPath.DENSE)
     return Retrieval(
         query=query,
-        passages=_best(ranking, snapshot, k, score_mode),
+        passages=_best(ranking, snapshot, search.k, search.score_mode),
         path=ranking.path,
         detail=ranking.detail,
         triples=ranking.triples,

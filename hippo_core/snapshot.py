@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from hippo_core.corpus import OBJECT, RELATION, SUBJECT, TRIPLE, Corpus
 from hippo_core.curation import Curation, curated
+from hippo_core.derived import State
 from hippo_core.graph import KnowledgeGraph
 from hippo_core.segments import ranges
-from hippo_core.types import Stats, Triple
+from hippo_core.similarity import top_k
+from hippo_core.types import Stats, SynonymEdge, Triple
 from hippo_core.where import Filter
 
 FILTERS = 16  # restricted snapshots that one snapshot keeps
@@ -23,14 +25,14 @@ class Snapshot:
     """A corpus of one moment, the graph over it, and how its phrases are shown.
 
     Attributes:
-        version: That of the last commit that is in it.
+        state: Which state it is.
         whole: The corpus as it was read, before the user's aliases.
         corpus: What is searched.
         graph: The graph over `corpus`.
     """
 
-    def __init__(self, whole: Corpus, curation: Curation, version: int = 0) -> None:
-        self.version = version
+    def __init__(self, whole: Corpus, curation: Curation, state: State) -> None:
+        self.state = state
         self.whole = whole
         self.corpus = curated(whole, curation)
         self.graph = KnowledgeGraph(self.corpus)
@@ -85,6 +87,14 @@ class Snapshot:
         stated = self.graph.triple_passages
         return stated.indices[stated.indptr[triple] : stated.indptr[triple + 1]]
 
+    def strongest_synonyms(self, n: int) -> list[SynonymEdge]:
+        """Give the synonymy edges of the n highest cosines, highest first."""
+        left, right, cosine = self.graph.synonyms
+        return [
+            SynonymEdge(self.display_form(int(left[i])), self.display_form(int(right[i])), float(cosine[i]))
+            for i in top_k(cosine, n).tolist()
+        ]
+
     def stats(self) -> Stats:
         """Count what is there."""
         graph = self.graph
@@ -103,7 +113,7 @@ class Snapshot:
         allowed = np.array([where.allows(p.passage.metadata) for p in self.whole.passages], bool)
         if allowed.all():
             return self
-        return Snapshot(self.whole.restricted(allowed), self._curation, self.version)
+        return Snapshot(self.whole.restricted(allowed), self._curation, self.state)
 
     def _occurrences(self, triples: NDArray[np.integer]) -> NDArray[np.int64]:
         """Give the rows of the occurrences of some triples."""

@@ -312,7 +312,9 @@ class DeleteReport:
     """What a `delete` found."""
 
     deleted: tuple[str, ...] = ()
+    """Ids of the passages that are gone."""
     not_found: tuple[str, ...] = ()
+    """What was asked for and is not there: ids, or a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,3 +338,27 @@ class Stats:
     synonymy_edges: int
     context_edges: int
     by_status: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What `verify` found."""
+
+    problems: tuple[str, ...]
+    """In words, each with the thing that it is about; empty where all is well."""
+    passages: int
+    """How many were checked."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class SynonymEdge:
+    """Two phrases that are linked as synonyms, in display form."""
+
+    left: str
+    right: str
+    cosine: float

@@ -29,11 +29,10 @@ class VectorTable:
     ([[0.0, 1.0]], [[0.0, 0.0]])
     """
 
-    def __init__(self, matrix: NDArray[np.float32] | None = None) -> None:
-        """Begin empty, or with a matrix (n, d) that is only read, such as a mapped file."""
-        given = np.zeros((0, 0), dtype=np.float32) if matrix is None else matrix
-        self._dimension = int(given.shape[1])
-        self._blocks = [given[start : start + BLOCK] for start in range(0, len(given), BLOCK)]
+    def __init__(self, view: VectorView | None = None) -> None:
+        """Begin empty, or with what a view shows."""
+        self._blocks = [] if view is None else list(view.blocks)
+        self._dimension = 0 if view is None else view.dimension
         self._shared = set(range(len(self._blocks)))  # blocks that someone else may read
 
     @property
@@ -59,13 +58,9 @@ class VectorTable:
             self._own(block)[inside] = vectors[chosen]
 
     def clear(self, rows: Rows) -> None:
-        """Write zeros to rows; where no row is left, another dimension may come."""
+        """Write zeros to rows."""
         for block, inside, _chosen in _by_block(rows):
             self._own(block)[inside] = 0
-
-    def forget(self) -> None:
-        """Drop all rows."""
-        self.__init__()  # type: ignore[misc]
 
     def view(self) -> VectorView:
         """Give what is there now; it does not change."""
@@ -90,6 +85,12 @@ class VectorView:
 
     blocks: tuple[NDArray[np.float32], ...]
     dimension: int
+
+    @classmethod
+    def of(cls, matrix: NDArray[np.float32]) -> VectorView:
+        """Give a matrix (n, d), such as a mapped file, as a view."""
+        blocks = (matrix[start : start + BLOCK] for start in range(0, len(matrix), BLOCK))
+        return cls(tuple(blocks), matrix.shape[1])
 
     def take(self, rows: Rows) -> NDArray[np.float32]:
         """Copy rows, shape (n, d)."""

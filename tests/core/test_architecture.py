@@ -47,6 +47,8 @@ LAYERS = {
         "vectors",
         "synonyms",
         "corpus",
+        "corpus_files",
+        "derived",
         "columns",
         "curation",
         "graph",

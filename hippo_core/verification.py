@@ -1,0 +1,99 @@
+"""Verification: whether store, vectors, derived state and files say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from hippo_core.contributions import contribution, phrases_of
+from hippo_core.corpus import Corpus
+from hippo_core.errors import StoreError
+from hippo_core.index import KINDS, HippoIndex
+from hippo_core.records import Reader, StoredPassage, text_key
+from hippo_core.types import Kind, VerifyReport
+
+SHOWN = 3  # examples in one line
+_UNIT = 1e-3  # how far a stored vector's length may be from 1
+
+
+def verify(index: HippoIndex) -> VerifyReport:
+    """Check every invariant between the store, what is derived in memory, and files on disk.
+
+    All of the database is read, and every byte of the files is hashed; no model is called.
+    """
+    problems = list(index.store.damaged())
+    try:
+        with index.store.read() as reader:
+            index.catch_up(reader)
+            stored = reader.passages(index.namespace)
+            problems += _of_texts(index, reader, stored)
+            problems += _of_log(index, reader, stored)
+            held = index.corpus()
+            fresh = HippoIndex(index.store, index.namespace, index.config)
+            fresh.files.ignore()
+            fresh.catch_up(reader)
+            problems += _differences(held, fresh.corpus())
+    except StoreError as error:
+        problems.append(str(error))
+        return VerifyReport(tuple(problems), 0)
+    problems += index.files.damaged()
+    return VerifyReport(tuple(problems), len(stored))
+
+
+def _of_texts(
+    index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]
+) -> Iterator[str]:
+    """Find texts without their vector, and extractions of no passage."""
+    contributions = [contribution(s.passage, s.extraction) for s in stored]
+    triples = {triple for c in contributions for triple in c.triples}
+    wanted: dict[Kind, set[str]] = {
+        "passage": {c.passage.full_text for c in contributions},
+        "phrase": phrases_of(triples),
+        "triple": {index.render(triple) for triple in triples},
+    }
+    for kind in KINDS:
+        there = reader.vector_keys(index.namespace, kind)
+        keys = {text_key(text): text for text in wanted[kind]}
+        yield from _named(f"no vector of {kind}", (keys[k] for k in keys.keys() - there.keys()))
+    texts = {text_key(text) for text in wanted["passage"]}
+    spare = reader.extraction_keys(index.namespace) - texts
+    yield from _named("an extraction of no passage", spare)
+
+
+def _of_log(
+    index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]
+) -> Iterator[str]:
+    """Find passages that the change log does not know, or knows as deleted."""
+    logged, deleted = reader.changed_since(index.namespace, 0)
+    live = {s.passage.id for s in stored}
+    yield from _named("not in the change log", live - set(logged))
+    yield from _named("in the change log and not there", set(logged) - live)
+    yield from _named("there and logged as deleted", {i for i in live if text_key(i) in deleted})
+
+
+def _differences(held: Corpus, fresh: Corpus) -> Iterator[str]:
+    """Compare what is held in memory with what the store gives now."""
+    for name in ("passages", "phrases", "triples"):
+        if getattr(held, name) != getattr(fresh, name):
+            yield f"memory holds other {name} than the store"
+    for name in ("lengths", "triple_phrases", "starts"):
+        if not np.array_equal(getattr(held, name), getattr(fresh, name)):
+            yield f"memory holds other {name} than the store"
+    if not all(map(np.array_equal, held.synonyms, fresh.synonyms)):
+        yield "memory holds other synonyms than the store"
+    for name in ("passage_vectors", "phrase_vectors", "triple_vectors"):
+        mine, theirs = np.asarray(getattr(held, name)), np.asarray(getattr(fresh, name))
+        if not np.array_equal(mine, theirs):
+            yield f"memory holds other {name} than the store"
+        lengths = np.linalg.norm(theirs.astype(np.float64), axis=1)
+        wrong = np.abs(lengths - 1) > _UNIT
+        if wrong[lengths > 0].any():
+            yield f"{int(wrong[lengths > 0].sum())} {name} are not of length 1"
+
+
+def _named(problem: str, items: Iterable[str]) -> Iterator[str]:
+    found = sorted(items)
+    if found:
+        shown = ", ".join(repr(item[:80]) for item in found[:SHOWN])
+        yield f"{problem}: {len(found)} ({shown}{', ...' if len(found) > SHOWN else ''})"
