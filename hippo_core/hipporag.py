@@ -341,8 +341,7 @@ class HippoRAG:
         return self
 
     def __repr__(self) -> str:
-        where = self._store.folder or "in memory"
-        return f"HippoRAG(store={str(where)!r}, namespace={self.namespace!r})"
+        return f"HippoRAG(store={self._store.name!r}, namespace={self.namespace!r})"
 
     # -- flows --------------------------------------------------------------------------------
 

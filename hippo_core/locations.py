@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import unquote
+
+import sqlalchemy as sa
 
 from hippo_core.engines import file_engine, log_ahead
 from hippo_core.errors import InputError, NotAStoreError, StoreCorruptError, StoreError
@@ -13,21 +19,46 @@ from hippo_core.migrations import create_schema
 
 DATABASE = "hippo.sqlite"
 SNAPSHOTS = "snapshots"  # folder of derived files beside the database
+_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+_SECRETS = ("password", "passfile", "sslpassword", "oauth_client_secret")
 
 
-def checked_location(location: str | Path | None) -> Path | None:
-    """Give the folder of a store; None for one in memory.
+def checked_location(location: str | Path | None) -> Path | sa.URL | None:
+    """Give the folder of a store or the URL of its server; None for one in memory.
 
     Raises:
-        InputError: It is neither.
+        InputError: It is none of these.
     """
+    accepted = "store must be None, a folder or a PostgreSQL URL (postgresql://...)"
     if location is None:
         return None
-    if isinstance(location, str) and (not location.strip() or "://" in location):
-        raise InputError(f"store must be None or a folder, got {location!r}")
     if not isinstance(location, str | Path):
-        raise InputError(f"store must be None or a folder, got {type(location).__name__}")
-    return Path(location).expanduser()
+        raise InputError(f"{accepted}, got {type(location).__name__}")
+    if isinstance(location, Path) or "://" not in location:
+        if not str(location).strip():
+            raise InputError(f"{accepted}, got {location!r}")
+        return Path(location).expanduser().absolute()
+    scheme = location.partition("://")[0]
+    if scheme not in _SCHEMES:
+        raise InputError(f"{accepted}, got a URL of {scheme!r}")
+    try:
+        url = sa.make_url(location).set(drivername="postgresql+psycopg")
+    except (sa.exc.ArgumentError, ValueError):  # which may show the password
+        raise InputError(f"{accepted}, got a {scheme} URL that cannot be read") from None
+    if url.host and "%" in url.host:  # as libpq writes the folder of a socket
+        url = url.set(host=None).update_query_dict({"host": unquote(url.host)})
+    return url
+
+
+def shown(url: sa.URL) -> str:
+    """Give a URL as a person may see it, without its secrets."""
+    hidden = {name: "***" for name in _SECRETS if name in url.query}
+    return url.update_query_dict(hidden).render_as_string(hide_password=True)
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether this process cannot write a database file or beside it."""
+    return not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def ready_folder(folder: Path, *, create: bool) -> Path:
@@ -98,3 +129,32 @@ def _create_file(path: Path) -> None:
         draft.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"cannot create a store in {path.parent}: {error}") from error
+
+
+@contextmanager
+def drafted(folder: Path) -> Iterator[Path]:
+    """Lend a draft's folder; the database that is made there is moved to `folder` at the end.
+
+    Until then nothing in `folder` opens as a store, also after a crash.
+
+    Raises:
+        InputError: There is something in `folder`.
+        StoreError: It cannot be made.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is not empty; a copy takes a new or an empty folder")
+    there = folder.is_dir()
+    draft = folder / f"draft-{uuid.uuid4().hex}"
+    try:
+        draft.mkdir(parents=True)
+        try:
+            yield draft
+            (draft / DATABASE).rename(folder / DATABASE)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise StoreError(f"cannot make a store in {folder}: {error}") from error
+    finally:
+        if not there:
+            with suppress(OSError):  # it is not empty where all went well
+                folder.rmdir()

@@ -25,6 +25,12 @@ def create_schema(connection: Connection) -> None:
     )
 
 
+def holds_nothing_of_ours(connection: Connection) -> bool:
+    """Whether a database has none of our tables."""
+    there = sa.inspect(connection)
+    return not any(there.has_table(name) for name in metadata.tables)
+
+
 def identify(connection: Connection, where: str) -> tuple[int, str]:
     """Give a store's schema version and id.
 
@@ -33,6 +39,8 @@ def identify(connection: Connection, where: str) -> tuple[int, str]:
         SchemaVersionError: Another hippo-core wrote it.
         StoreCorruptError: It was emptied, or its settings cannot be read.
     """
+    if connection.dialect.name == "sqlite":
+        _refuse_code(connection, where)
     table = _settings_table(connection)
     if table is None:
         raise StoreCorruptError(
@@ -53,6 +61,8 @@ def identify(connection: Connection, where: str) -> tuple[int, str]:
             f"{SCHEMA_VERSION}; "
             + ("upgrade hippo-core" if newer else "open it with the hippo-core that wrote it")
         )
+    if connection.dialect.name == "sqlite" and version == SCHEMA_VERSION:
+        _refuse_foreign_tables(connection, where)
     return version, str(found.get("store_id", ""))
 
 
@@ -65,6 +75,24 @@ def migrate(connection: Connection, where: str) -> None:
         connection.execute(
             settings.update().where(settings.c.name == "schema").values(value=str(version))
         )
+
+
+def _refuse_code(connection: Connection, where: str) -> None:
+    """Refuse a file in which reading or writing a table would run something."""
+    schema = connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master").all()
+    for kind, name, sql in schema:
+        virtual = " ".join(str(sql).upper().split()).startswith("CREATE VIRTUAL")
+        if kind not in ("table", "index") or virtual:
+            kind = "virtual table" if virtual else kind
+            raise NotAStoreError(f"{where} holds a {kind}, {name!r}, which no store of ours does")
+
+
+def _refuse_foreign_tables(connection: Connection, where: str) -> None:
+    ours = {*metadata.tables, *(i.name for t in metadata.tables.values() for i in t.indexes)}
+    names = connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars()
+    foreign = {name for name in names if not name.startswith("sqlite_")} - ours
+    if foreign:
+        raise NotAStoreError(f"{where} holds {sorted(foreign)!r}, which no store of ours does")
 
 
 def _settings_table(connection: Connection) -> sa.Table | None:

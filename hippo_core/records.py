@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,6 +159,11 @@ class Reader:
         rows = self._where_in(query, passages.c.id, ids)
         return [self._stored_passage(row) for row in rows]
 
+    def has_passages(self, namespace: str) -> bool:
+        """Whether there is a live passage."""
+        query = sa.select(passages.c.id).where(passages.c.namespace == namespace).limit(1)
+        return self._connection.scalar(query) is not None
+
     def ids_of_texts(self, namespace: str, keys: Collection[str]) -> list[str]:
         """Give the ids of the live passages that have one of these texts."""
         query = sa.select(passages.c.id).where(passages.c.namespace == namespace)
@@ -261,6 +266,13 @@ class Reader:
             vectors.c.kind == kind,
         )
         return {key: int(size) for key, size in self._connection.execute(query)}
+
+    # -- rows as they are ---------------------------------------------------------------------
+
+    def parts(self, query: sa.Select[Any], size: int) -> Iterator[Sequence[sa.Row[Any]]]:
+        """Give the rows of a query in parts, so that memory holds one part."""
+        with self._connection.execute(query, execution_options={"yield_per": size}) as rows:
+            yield from rows.partitions()
 
     # -- parts --------------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ class Writer(Reader):
             self._put_embedder(namespace, generation, name, probe)
             return generation
         generation = self.new_embedder(namespace, name, probe)
-        self._update(namespace, generation=generation)
+        self.set_namespace(namespace, generation=generation)
         unrecorded = sa.and_(vectors.c.namespace == namespace, vectors.c.generation == UNRECORDED)
         self._connection.execute(vectors.update().where(unrecorded).values(generation=generation))
         return generation
@@ -129,7 +129,7 @@ class Writer(Reader):
         """Record an embedder that will take the current one's place; give its generation."""
         self.touch(namespace)
         generation = int(self._of_namespace(namespaces.c.generations, namespace)) + 1
-        self._update(namespace, generations=generation)
+        self.set_namespace(namespace, generations=generation)
         self._put_embedder(namespace, generation, name, probe)
         return generation
 
@@ -144,7 +144,7 @@ class Writer(Reader):
         for table in (vectors, embedders):
             others = sa.and_(table.c.namespace == namespace, table.c.generation != generation)
             self._connection.execute(table.delete().where(others))
-        self._update(namespace, generation=generation)
+        self.set_namespace(namespace, generation=generation)
         self.raise_version(namespace)
 
     # -- passages -----------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Writer(Reader):
     def save_curation(self, namespace: str, json_text: str | None) -> None:
         """Keep the user's curation, or none; a new version in which no passage changed."""
         self.touch(namespace)
-        self._update(namespace, curation=json_text)
+        self.set_namespace(namespace, curation=json_text)
         self.raise_version(namespace)
 
     def delete_namespace(self, namespace: str) -> int:
@@ -186,7 +186,7 @@ class Writer(Reader):
         for table in (passages, extractions, vectors, embedders, commits):
             done = self._connection.execute(table.delete().where(table.c.namespace == namespace))
             counts[table.name] = done.rowcount
-        self._update(namespace, generation=None, curation=None)
+        self.set_namespace(namespace, generation=None, curation=None)
         version = self.raise_version(namespace)
         live = sa.and_(changes.c.namespace == namespace, changes.c.passage_id.is_not(None))
         self._connection.execute(
@@ -239,10 +239,23 @@ class Writer(Reader):
         """Begin a new version, with a commit of its own; give it."""
         self.touch(namespace)
         version = self.version(namespace) + 1
-        self._update(namespace, version=version)
+        self.set_namespace(namespace, version=version)
         row = {"namespace": namespace, "version": version, "commit_id": uuid.uuid4().hex}
         self._connection.execute(commits.insert(), row)
         return version
+
+    def make_room(self, namespace: str) -> int:
+        """Delete embedders and vectors; give how many generations were given out so far."""
+        self.touch(namespace)
+        for table in (embedders, vectors):
+            self._connection.execute(table.delete().where(table.c.namespace == namespace))
+        return int(self._of_namespace(namespaces.c.generations, namespace))
+
+    def set_namespace(self, namespace: str, **values: Any) -> None:
+        """Set columns of a namespace."""
+        self._connection.execute(
+            namespaces.update().where(namespaces.c.namespace == namespace).values(**values)
+        )
 
     def put(
         self,
@@ -288,11 +301,6 @@ class Writer(Reader):
             "dimension": len(probe),
         }
         self.put(embedders, [row])
-
-    def _update(self, namespace: str, **values: Any) -> None:
-        self._connection.execute(
-            namespaces.update().where(namespaces.c.namespace == namespace).values(**values)
-        )
 
     def _purge_vector_keys(self, namespace: str, kind: Kind, keys: Sequence[str]) -> None:
         query = sa.select(embedders.c.generation).where(embedders.c.namespace == namespace)

@@ -358,8 +358,8 @@ def test_handles_and_threads_at_once_end_as_a_fresh_index(seed, on_disk, tmp_pat
     model.readings = {text: Extraction(triples=triples) for text, triples in told.items()}
     with first, handles[1], fresh(model, config) as other:
         assert arrays(first) == arrays(handles[1]) == arrays(other)
-        assert stored(first)["vectors"] == stored(other)["vectors"]
-        assert stored(first)["extractions"] == stored(other)["extractions"]
+        assert stored(first)[vectors.name] == stored(other)[vectors.name]
+        assert stored(first)[extractions.name] == stored(other)[extractions.name]
 
 
 # -- 2: delete undoes add --------------------------------------------------------------------------

@@ -100,7 +100,17 @@ def test_two_stores_in_memory_share_nothing(open_memory):
 
 
 @pytest.mark.parametrize(
-    "location", ["postgresql://host/db", "sqlite:///x.db", "https://x.y", "", "  ", 5, b"bytes"]
+    "location",
+    [
+        "mysql://host/db",
+        "postgresql+asyncpg://host/db",
+        "sqlite:///x.db",
+        "https://x.y",
+        "",
+        "  ",
+        5,
+        b"bytes",
+    ],
 )
 def test_what_is_no_folder_is_refused(location, open_memory):
     with pytest.raises(InputError, match="folder"):
