@@ -43,11 +43,14 @@ from hippo_core.types import (
     StageUsage,
     Stats,
     Status,
+    SynonymEdge,
     TokenUsage,
     Triple,
     Usage,
+    VerifyReport,
     Walk,
 )
+from hippo_core.where import Where
 
 __version__ = "0.1.0"
 
@@ -89,6 +92,7 @@ __all__ = [
     "StageUsage",
     "Stats",
     "Status",
+    "SynonymEdge",
     "StoreCorruptError",
     "StoreError",
     "StoreLockedError",
@@ -98,5 +102,7 @@ __all__ = [
     "TransientModelError",
     "Triple",
     "Usage",
+    "VerifyReport",
     "Walk",
+    "Where",
 ]

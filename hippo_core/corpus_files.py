@@ -266,8 +266,10 @@ def _array(folder: Path, name: str, dtype: str) -> NDArray[Any]:
 
 def _check(corpus: Corpus, rows: Mapping[str, int]) -> None:
     """Refuse numbers that point to where nothing is: compiled code would follow them."""
-    n_passages, n_phrases, n_triples = map(
-        len, (corpus.passages, corpus.phrases, corpus.triples)
+    n_passages, n_phrases, n_triples = (
+        len(corpus.passages),
+        len(corpus.phrases),
+        len(corpus.triples),
     )
     n_occurrences = len(corpus.occurrences)
     shapes = {

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, get_args
+from typing import get_args
 
 from hippo_core.config import HippoConfig
-from hippo_core.drivers import Driver, Limiter
-from hippo_core.embedding import Embedding
+from hippo_core.embedding import embedder_name
 from hippo_core.errors import InputError, ModelRequiredError
 from hippo_core.flows import Each, Flow, Meter, Metered, Models
-from hippo_core.index import HippoIndex
+from hippo_core.handle import Handle
 from hippo_core.indexing import Indexing, OnProgress
 from hippo_core.inputs import (
     OnError,
     ScoreMode,
+    Search,
     check_methods,
     check_option,
     check_ports,
-    check_query,
+    checked_choice,
     checked_extractions,
-    checked_ids,
     checked_passages,
-    checked_settings,
-    is_unicode,
+    checked_query,
+    checked_search,
 )
 from hippo_core.openie import fingerprint
-from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
+from hippo_core.ports import ChatModel, Embedder
 from hippo_core.reading import read
+from hippo_core.reembedding import reembed
 from hippo_core.retrieval import retrieve
-from hippo_core.store import Store
-from hippo_core.text import canonical_json
 from hippo_core.types import (
     Answer,
     DeleteReport,
@@ -42,23 +38,25 @@ from hippo_core.types import (
     IndexReport,
     Passage,
     Retrieval,
-    Stats,
 )
+from hippo_core.where import Where
 
 
-class HippoRAG:
+class HippoRAG(Handle):
     """A memory of passages: add, delete and retrieve at any time, from any thread or event loop.
 
     Args:
         chat_model: Reads passages and judges linked triples; not needed where `openie` is given, or
             where nothing has to be read.
-        embedder: Embeds passages, phrases, triples and queries.
-        store: None for a memory that ends with the process, or a folder.
+        embedder: Embeds passages, phrases, triples and queries; None where nothing is added or
+            asked.
+        store: None for a memory that ends with the process, a folder, or a PostgreSQL URL.
         namespace: Name of this memory inside the store.
         config: Settings; the default is HippoRAG 2.
         openie: An extractor to use instead of the chat model.
         recognition: A judge of linked triples to use instead of the chat model.
         create: Whether a missing folder becomes a new store.
+        snapshot_dir: Where derived files go if the store is a URL; None for nowhere.
 
     Raises:
         StoreError: The store cannot be used; the subclass says why.
@@ -73,37 +71,6 @@ class HippoRAG:
     >>> [hit.passage.id for hit in memory.retrieve("Who wrote the first program?")]
     ['ada']
     """
-
-    def __init__(
-        self,
-        chat_model: ChatModel | None,
-        embedder: Embedder,
-        *,
-        store: str | Path | None = None,
-        namespace: str = "default",
-        config: HippoConfig | None = None,
-        openie: OpenIE | None = None,
-        recognition: RecognitionMemory | None = None,
-        create: bool = True,
-    ) -> None:
-        if not isinstance(namespace, str) or not namespace:
-            raise InputError(f"namespace must be text that is not empty, got {namespace!r}")
-        canonical_json(namespace, name="namespace")
-        check_methods(embedder, "embedder", ("embed", "aembed"))
-        check_ports(chat_model, openie, recognition)
-        self.config = config or HippoConfig()
-        self.namespace = namespace
-        self._models = Models(embedder, chat_model, openie, recognition)
-        self._store = Store(store, create=create)
-        try:
-            self._embedding = Embedding(
-                self._store, namespace, embedder, batch=self.config.embed_batch_size
-            )
-        except BaseException:
-            self._store.close()
-            raise
-        self._index = HippoIndex(self._store, namespace, self.config)
-        self._limiter = Limiter(self.config.concurrency)
 
     # -- write --------------------------------------------------------------------------------
 
@@ -172,13 +139,105 @@ class HippoRAG:
         flow = self._add_extracted_flow(items, meter)
         return await self._driver(self._models, meter).arun(flow)
 
-    def delete(self, ids: Collection[str]) -> DeleteReport:
-        """Delete passages by id, and all that no other passage uses; no model is called."""
-        return self._indexing(self._models).delete(checked_ids(ids))
+    def delete(
+        self,
+        ids: Collection[str] | None = None,
+        *,
+        where: Where | None = None,
+        source_id: str | None = None,
+    ) -> DeleteReport:
+        """Delete passages, and all that no other passage uses; no model is called.
 
-    async def adelete(self, ids: Collection[str]) -> DeleteReport:
+        Args:
+            ids: Of the passages to delete; or
+            where: A filter: those that it allows, `{}` for all; or
+            source_id: Their source.
+
+        Raises:
+            InputError: Not exactly one of the three is given.
+        """
+        return self._indexing(self._models).delete(checked_choice(ids, where, source_id))
+
+    async def adelete(
+        self,
+        ids: Collection[str] | None = None,
+        *,
+        where: Where | None = None,
+        source_id: str | None = None,
+    ) -> DeleteReport:
         """Do what `delete` does, without blocking the event loop."""
-        return await asyncio.to_thread(self.delete, ids)
+        return await asyncio.to_thread(self.delete, ids, where=where, source_id=source_id)
+
+    def retry_failed(self, *, progress: OnProgress | None = None) -> IndexReport:
+        """Read the passages again that could not be read, or not in full; skip what fails again."""
+        meter = Meter()
+        flow = self._retry_flow(meter, progress)
+        return self._driver(self._models, meter).run(flow)
+
+    async def aretry_failed(self, *, progress: OnProgress | None = None) -> IndexReport:
+        """Do what `retry_failed` does, without blocking the event loop."""
+        meter = Meter()
+        flow = self._retry_flow(meter, progress)
+        return await self._driver(self._models, meter).arun(flow)
+
+    def reextract(
+        self,
+        ids: Collection[str] | None = None,
+        *,
+        where: Where | None = None,
+        on_error: OnError = "raise",
+        progress: OnProgress | None = None,
+    ) -> IndexReport:
+        """Read passages again with the present extractor, where another one read them.
+
+        Each passage costs its model calls. What is interrupted goes on where it was.
+
+        Args:
+            ids: Which passages; or
+            where: A filter. With neither all but those that came with ready-made extractions.
+            on_error: As in `add`.
+            progress: As in `add`.
+        """
+        meter = Meter()
+        flow = self._reextract_flow(ids, where, meter, on_error, progress)
+        return self._driver(self._models, meter).run(flow)
+
+    async def areextract(
+        self,
+        ids: Collection[str] | None = None,
+        *,
+        where: Where | None = None,
+        on_error: OnError = "raise",
+        progress: OnProgress | None = None,
+    ) -> IndexReport:
+        """Do what `reextract` does, without blocking the event loop."""
+        meter = Meter()
+        flow = self._reextract_flow(ids, where, meter, on_error, progress)
+        return await self._driver(self._models, meter).arun(flow)
+
+    def reembed(self, embedder: Embedder) -> int:
+        """Give the index another embedder: everything is embedded again, nothing is read again.
+
+        What is interrupted goes on where it was; until it is done the old vectors serve. Handles
+        that were opened with the old embedder then raise an EmbedderMismatchError.
+
+        Args:
+            embedder: The new one; this handle goes on with it.
+
+        Returns:
+            How many texts were embedded; 0 where it is the index's own.
+        """
+        models = self._with_embedder(embedder)
+        embedded = self._driver(models, Meter()).run(self._reembed_flow(embedder))
+        self._go_on_with(models)
+        return embedded
+
+    async def areembed(self, embedder: Embedder) -> int:
+        """Do what `reembed` does, without blocking the event loop."""
+        models = self._with_embedder(embedder)
+        embedded = await self._driver(models, Meter()).arun(self._reembed_flow(embedder))
+        self._go_on_with(models)
+        return embedded
 
     def forget_pending(self) -> int:
         """Drop what was read for passages that an interrupted or failed `add` never made visible.
@@ -198,6 +257,7 @@ class HippoRAG:
         query: str,
         *,
         k: int = 5,
+        where: Where | None = None,
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
         chat_model: ChatModel | None = None,
@@ -207,6 +267,8 @@ class HippoRAG:
         Args:
             query: Text that is not blank.
             k: How many, at least 1.
+            where: Only these passages are the corpus: a filter of their metadata, or a function of
+                it. See `checked_where` for the grammar.
             config: Other settings for this query; those that shape the index must be the memory's.
             score_mode: `ppr`: the walk's mass on the passage, or its cosine on a dense path;
                 `relative`: divided by the best. Neither is a confidence.
@@ -218,7 +280,8 @@ class HippoRAG:
         """
         meter = Meter()
         models = self._for_call(chat_model)
-        flow = self._retrieve_flow(query, k, config, score_mode, models, meter)
+        search = checked_search(k, where, config, score_mode, self.config)
+        flow = self._retrieve_flow(query, search, models, meter)
         return self._driver(models, meter).run(flow)
 
     async def aretrieve(
@@ -226,6 +289,7 @@ class HippoRAG:
         query: str,
         *,
         k: int = 5,
+        where: Where | None = None,
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
         chat_model: ChatModel | None = None,
@@ -233,7 +297,8 @@ class HippoRAG:
         """Do what `retrieve` does, without blocking the event loop."""
         meter = Meter()
         models = self._for_call(chat_model)
-        flow = self._retrieve_flow(query, k, config, score_mode, models, meter)
+        search = checked_search(k, where, config, score_mode, self.config)
+        flow = self._retrieve_flow(query, search, models, meter)
         return await self._driver(models, meter).arun(flow)
 
     def retrieve_many(
@@ -241,13 +306,15 @@ class HippoRAG:
         queries: Sequence[str],
         *,
         k: int = 5,
+        where: Where | None = None,
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
         chat_model: ChatModel | None = None,
     ) -> list[Retrieval]:
         """Retrieve for each query, several at once; each result is what `retrieve` gives."""
         models = self._for_call(chat_model)
-        flow = self._many_flow(queries, k, config, score_mode, models)
+        search = checked_search(k, where, config, score_mode, self.config)
+        flow = self._many_flow(queries, search, models)
         return self._driver(models, Meter()).run(flow)
 
     async def aretrieve_many(
@@ -255,16 +322,25 @@ class HippoRAG:
         queries: Sequence[str],
         *,
         k: int = 5,
+        where: Where | None = None,
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
         chat_model: ChatModel | None = None,
     ) -> list[Retrieval]:
         """Do what `retrieve_many` does, without blocking the event loop."""
         models = self._for_call(chat_model)
-        flow = self._many_flow(queries, k, config, score_mode, models)
+        search = checked_search(k, where, config, score_mode, self.config)
+        flow = self._many_flow(queries, search, models)
         return await self._driver(models, Meter()).arun(flow)
 
-    def answer(self, question: str, *, k: int = 5, chat_model: ChatModel | None = None) -> Answer:
+    def answer(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        where: Where | None = None,
+        chat_model: ChatModel | None = None,
+    ) -> Answer:
         """Retrieve k passages and let the chat model answer from them.
 
         Raises:
@@ -273,75 +349,24 @@ class HippoRAG:
         """
         meter = Meter()
         models = self._for_call(chat_model)
-        flow = self._answer_flow(question, k, models, meter)
+        search = checked_search(k, where, None, "ppr", self.config)
+        flow = self._answer_flow(question, search, models, meter)
         return self._driver(models, meter).run(flow)
 
     async def aanswer(
-        self, question: str, *, k: int = 5, chat_model: ChatModel | None = None
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        where: Where | None = None,
+        chat_model: ChatModel | None = None,
     ) -> Answer:
         """Do what `answer` does, without blocking the event loop."""
         meter = Meter()
         models = self._for_call(chat_model)
-        flow = self._answer_flow(question, k, models, meter)
+        search = checked_search(k, where, None, "ppr", self.config)
+        flow = self._answer_flow(question, search, models, meter)
         return await self._driver(models, meter).arun(flow)
-
-    def get(self, ids: Collection[str]) -> list[Passage]:
-        """Give the passages of ids, in their order; unknown ids are left out."""
-        wanted = checked_ids(ids)
-        with self._store.read() as reader:
-            storable = [i for i in wanted if is_unicode(i)]
-            found = {s.passage.id: s.passage for s in reader.passages(self.namespace, storable)}
-        return [found[i] for i in wanted if i in found]
-
-    def stats(self) -> Stats:
-        """Count passages, phrases, triples and edges."""
-        return self._index.snapshot().stats()
-
-    def __len__(self) -> int:
-        return len(self._index.snapshot().corpus)
-
-    def __iter__(self) -> Iterator[Passage]:
-        """Give the passages of one state, by id."""
-        return (live.passage.copy() for live in self._index.snapshot().corpus.passages)
-
-    def __contains__(self, id_: object) -> bool:
-        return isinstance(id_, str) and bool(self.get([id_]))
-
-    # -- handle -------------------------------------------------------------------------------
-
-    @property
-    def chat_model(self) -> ChatModel | None:
-        """The chat model of calls that bring none of their own."""
-        return self._models.chat
-
-    @property
-    def embedder(self) -> Embedder:
-        """The embedder."""
-        return self._models.embedder
-
-    def close(self) -> None:
-        """Let go of the store; a memory that was not given a folder is gone."""
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-    def __repr__(self) -> str:
-        return f"HippoRAG(store={self._store.name!r}, namespace={self.namespace!r})"
 
     # -- flows --------------------------------------------------------------------------------
 
@@ -367,48 +392,62 @@ class HippoRAG:
         return (yield from indexing.add(checked, meter, given=given))
 
     def _retrieve_flow(
-        self,
-        query: str,
-        k: int,
-        config: HippoConfig | None,
-        score_mode: ScoreMode,
-        models: Models,
-        meter: Meter,
+        self, query: str, search: Search, models: Models, meter: Meter
     ) -> Flow[Retrieval]:
-        check_query(query, k, score_mode)
-        settings = checked_settings(config, self.config)
+        asked = checked_query(query)
         snapshot = self._index.snapshot()
-        found = yield from retrieve(
-            str(query), int(k), snapshot, self._embedding, models, settings, score_mode
-        )
+        found = yield from retrieve(asked, snapshot, self._embedding, models, search)
         return replace(found, usage=meter.usage)
 
     def _many_flow(
-        self,
-        queries: Sequence[str],
-        k: int,
-        config: HippoConfig | None,
-        score_mode: ScoreMode,
-        models: Models,
+        self, queries: Sequence[str], search: Search, models: Models
     ) -> Flow[list[Retrieval]]:
         if isinstance(queries, str):
             raise InputError("retrieve_many takes a list of queries; put the one in a list")
 
         def one(query: str) -> Flow[Retrieval]:
             meter = Meter()
-            flow = self._retrieve_flow(query, k, config, score_mode, models, meter)
+            flow = self._retrieve_flow(query, search, models, meter)
             found: Retrieval = yield Metered(flow, meter)
             return found
 
         all_found: list[Retrieval] = yield Each([one(query) for query in queries])
         return all_found
 
-    def _answer_flow(self, question: str, k: int, models: Models, meter: Meter) -> Flow[Answer]:
+    def _answer_flow(
+        self, question: str, search: Search, models: Models, meter: Meter
+    ) -> Flow[Answer]:
         if models.chat is None:
             raise ModelRequiredError("answer() needs a chat model; retrieve() does not")
-        found = yield from self._retrieve_flow(question, k, None, "ppr", models, meter)
+        found = yield from self._retrieve_flow(question, search, models, meter)
         text = yield from read(question, found)
         return Answer(text, found, meter.usage)
+
+    def _retry_flow(self, meter: Meter, progress: OnProgress | None) -> Flow[IndexReport]:
+        live = self._index.snapshot().whole.passages
+        unfinished = [p.passage.copy() for p in live if not p.status.finished]
+        indexing = self._indexing(self._models)
+        return (yield from indexing.add(unfinished, meter, on_error="skip", progress=progress))
+
+    def _reextract_flow(
+        self,
+        ids: Collection[str] | None,
+        where: Where | None,
+        meter: Meter,
+        on_error: OnError,
+        progress: OnProgress | None,
+    ) -> Flow[IndexReport]:
+        check_option("on_error", on_error, get_args(OnError))
+        everything = ids is None and where is None
+        chosen = checked_choice(ids, {} if everything else where, None)
+        indexing = self._indexing(self._models)
+        passages = indexing.read_by_others(chosen, keep_imported=everything)
+        flow = indexing.add(passages, meter, on_error=on_error, progress=progress, again=True)
+        return (yield from flow)
+
+    def _reembed_flow(self, embedder: Embedder) -> Flow[int]:
+        batch = self.config.embed_batch_size
+        return (yield from reembed(self._index, embedder_name(embedder), batch))
 
     # -- parts --------------------------------------------------------------------------------
 
@@ -416,8 +455,13 @@ class HippoRAG:
         check_ports(chat_model)
         return self._models if chat_model is None else replace(self._models, chat=chat_model)
 
-    def _driver(self, models: Models, meter: Meter) -> Driver:
-        return Driver(models, self._limiter, meter)
+    def _with_embedder(self, embedder: Embedder) -> Models:
+        check_methods(embedder, "embedder", ("embed", "aembed"))
+        return replace(self._models, embedder=embedder)
+
+    def _go_on_with(self, models: Models) -> None:
+        self._models = models
+        self._embedding = self._embedding_of(models.embedder)
 
     def _indexing(self, models: Models) -> Indexing:
         if models.openie is not None:

@@ -117,6 +117,18 @@ class Indexing:
             self._index.erase()
         return DeleteReport(tuple(gone), (*(i for i in wanted if i not in gone), *missing))
 
+    def read_by_others(self, chosen: Chosen, *, keep_imported: bool) -> list[Passage]:
+        """Give the chosen passages that another extractor read than the present one."""
+        index = self._index
+        with index.store.read() as reader:
+            index.catch_up(reader)
+            ids = index.chosen(chosen) if chosen.ids is None else chosen.ids
+            passages = [c.passage.copy() for c in index.contributions(ids).values()]
+            keys = {text_key(p.full_text): p for p in passages}
+            readers = reader.extractors(index.namespace, keys)
+        done = {self._extractor, IMPORTED} if keep_imported else {self._extractor}
+        return [p for p in passages if readers.get(text_key(p.full_text)) not in done]
+
     def _wanted(self, chosen: Chosen) -> tuple[list[str], list[str]]:
         """Give the ids that are meant, and the source if it has no passage."""
         if chosen.ids is not None:

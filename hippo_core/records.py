@@ -274,6 +274,15 @@ class Reader:
         with self._connection.execute(query, execution_options={"yield_per": size}) as rows:
             yield from rows.partitions()
 
+    # -- the database -------------------------------------------------------------------------
+
+    def damage(self) -> list[str]:
+        """Give what the database finds wrong with its own pages; a server sees to that itself."""
+        if self._connection.dialect.name != "sqlite":
+            return []
+        found = self._connection.exec_driver_sql("PRAGMA integrity_check").scalars()
+        return [f"{self._where}: {line}" for line in found if line != "ok"]
+
     # -- parts --------------------------------------------------------------------------------
 
     def _of_namespace(self, column: sa.Column[Any], namespace: str) -> Any:

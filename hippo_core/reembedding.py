@@ -90,9 +90,7 @@ def _missing_or_switch(index: HippoIndex, generation: int) -> Missing:
         return missing
 
 
-def _embed(
-    index: HippoIndex, kind: Kind, texts: Sequence[str], generation: int
-) -> Flow[None]:
+def _embed(index: HippoIndex, kind: Kind, texts: Sequence[str], generation: int) -> Flow[None]:
     rows = unit((yield Embed(texts, kind)), texts)
     by_text: Mapping[str, NDArray[np.float32]] = dict(zip(texts, rows, strict=True))
     with index.store.write() as writer:

@@ -91,7 +91,9 @@ class Snapshot:
         """Give the synonymy edges of the n highest cosines, highest first."""
         left, right, cosine = self.graph.synonyms
         return [
-            SynonymEdge(self.display_form(int(left[i])), self.display_form(int(right[i])), float(cosine[i]))
+            SynonymEdge(
+                self.display_form(int(left[i])), self.display_form(int(right[i])), float(cosine[i])
+            )
             for i in top_k(cosine, n).tolist()
         ]
 

@@ -188,6 +188,11 @@ class Store:
                 with self._entered(exclusive=alone), driver_of(self._engine) as driver:
                     copy_database(driver, draft / DATABASE)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def close(self) -> None:
         """Let go of the database; a store in memory is gone."""
         with gate.passed(), self._lock:

@@ -22,9 +22,11 @@ def verify(index: HippoIndex) -> VerifyReport:
 
     All of the database is read, and every byte of the files is hashed; no model is called.
     """
-    problems = list(index.store.damaged())
+    problems: list[str] = []
+    stored: list[StoredPassage] = []
     try:
         with index.store.read() as reader:
+            problems += reader.damage()
             index.catch_up(reader)
             stored = reader.passages(index.namespace)
             problems += _of_texts(index, reader, stored)
@@ -36,14 +38,11 @@ def verify(index: HippoIndex) -> VerifyReport:
             problems += _differences(held, fresh.corpus())
     except StoreError as error:
         problems.append(str(error))
-        return VerifyReport(tuple(problems), 0)
     problems += index.files.damaged()
     return VerifyReport(tuple(problems), len(stored))
 
 
-def _of_texts(
-    index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]
-) -> Iterator[str]:
+def _of_texts(index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]) -> Iterator[str]:
     """Find texts without their vector, and extractions of no passage."""
     contributions = [contribution(s.passage, s.extraction) for s in stored]
     triples = {triple for c in contributions for triple in c.triples}
@@ -61,9 +60,7 @@ def _of_texts(
     yield from _named("an extraction of no passage", spare)
 
 
-def _of_log(
-    index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]
-) -> Iterator[str]:
+def _of_log(index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]) -> Iterator[str]:
     """Find passages that the change log does not know, or knows as deleted."""
     logged, deleted = reader.changed_since(index.namespace, 0)
     live = {s.passage.id for s in stored}

@@ -71,11 +71,13 @@ LAYERS = {
         "inputs",
         "index",
         "indexing",
+        "reembedding",
+        "verification",
         "retrieval",
         "reading",
         "ircot",
     ],
-    "L5": ["hipporag", "evaluation", "local", "testing", "cli"],
+    "L5": ["handle", "hipporag", "evaluation", "local", "testing", "cli"],
 }
 ORDER = [module for layer in LAYERS.values() for module in layer]
 

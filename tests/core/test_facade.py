@@ -181,8 +181,8 @@ def test_a_copy_is_the_same_handle(memory):
     assert copy.deepcopy({"memory": memory})["memory"] is memory
 
 
-def test_a_memory_cannot_be_pickled_by_accident(memory):
-    with pytest.raises(TypeError):
+def test_a_memory_in_this_process_only_refuses_to_be_pickled_and_says_what_to_do(memory):
+    with pytest.raises(StoreError, match=r"backup\(\)"):
         pickle.dumps(memory)
 
 

@@ -939,9 +939,9 @@ def test_delete_calls_no_model_and_derives_once(open_memory):
             for i in range(60)
         ]
     )
-    before = len(embedder.calls), memory._index.snapshot().version
+    before = len(embedder.calls), memory._index.snapshot().state.version
     memory.delete([str(i) for i in range(50)])
-    after = len(embedder.calls), memory._index.snapshot().version
+    after = len(embedder.calls), memory._index.snapshot().state.version
     assert after == (before[0], before[1] + 1)
     assert len(memory) == 10
 
