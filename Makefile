@@ -12,7 +12,7 @@ INSTALL    := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow bench-quality bench-musique clean
+.PHONY: help demo test lint format test-slow crash-test bench-quality bench-musique clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +34,9 @@ format: $(VENV)/.test ## Format the code and mend what lint can mend
 
 test-slow: $(VENV)/.test ## The tests that take longer, if there are any
 	$(PY) -m pytest -m "slow and not e2e" || [ $$? -eq 5 ]
+
+crash-test: $(VENV)/.test ## Kill a writing process 200 times: no commit and no reply is lost
+	$(PY) benchmarks/crash.py --kills 200
 
 bench-quality: ## Recall on MuSiQue, where HIPPO_BENCH_DATA has it
 	@if [ -d "$(HIPPO_BENCH_DATA)/musique_train" ]; then $(MAKE) --no-print-directory bench-musique; \
