@@ -12,7 +12,7 @@ INSTALL    := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow crash-test bench-quality bench-musique clean
+.PHONY: help demo test lint format test-slow crash-test bench-quality bench-lifecycle bench-musique clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -46,6 +46,9 @@ bench-musique: $(VENV_BENCH)/.bench
 	$(PY_BENCH) benchmarks/musique_train.py
 	$(PY_BENCH) benchmarks/musique_train.py --keys reference
 	$(PY_BENCH) benchmarks/musique_train.py --encoder int8
+
+bench-lifecycle: $(VENV)/.test ## Crashes, bad inputs, readers beside a writer, and costs at 10,000
+	$(PY) benchmarks/lifecycle.py
 
 clean: ## Remove whatever make has made
 	rm -rf $(VENV) $(VENV_BENCH) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks
