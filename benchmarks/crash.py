@@ -1,8 +1,8 @@
 """Kill a process that writes to a memory, at random moments, and see that nothing is lost.
 
 A child works through a plan of steps - add, update, change metadata, delete, reopen - and is killed
-by SIGKILL: from outside, at a reply, soon after a reply or after a step began, or at a statement
-that it sends to the database. Then
+by SIGKILL: from outside, at a reply, soon after a reply or after a step began, at a statement that
+it sends to the database, or where it is about to open, rename or remove a file of the store. Then
 - the store opens and shows the state before or after a commit, nothing in between;
 - it ranks as a fresh memory of the passages that it shows;
 - a new child goes on where the last one was, and no reply that was acknowledged is asked for again,
@@ -144,7 +144,7 @@ def _step(
     number: int, state: State, random: np.random.Generator, table: dict[str, Extraction]
 ) -> Step:
     options: list[What] = ["add", "add", "add", "given", "update", "update"]
-    options += ["metadata", "delete", "delete", "reopen"]
+    options += ["metadata", "delete", "delete", "reopen", "reopen"]
     what = options[random.integers(len(options))] if len(state) > 3 else "add"
     on_a_loop, then_retrieve = bool(random.random() < 0.3), bool(random.random() < 0.3)
     some = list(random.permutation(sorted(state))[: random.integers(1, 5)])
@@ -184,14 +184,17 @@ def _passage(
 
 # -- the child, which is killed --------------------------------------------------------------------
 
-How = Literal["outside", "unlogged", "logged", "after a reply", "in a step", "at a statement"]
+How = Literal[
+    "outside", "unlogged", "logged", "after a reply", "in a step", "at a statement", "at a file"
+]
 HOWS: dict[How, float] = {  # and how often
-    "outside": 0.2,
+    "outside": 0.15,
     "unlogged": 0.1,
     "logged": 0.15,
     "after a reply": 0.15,
     "in a step": 0.15,
-    "at a statement": 0.25,
+    "at a statement": 0.2,
+    "at a file": 0.1,
 }
 STATEMENTS: dict[What, int] = {  # about as many as each step sends to the database
     "add": 100,
@@ -208,7 +211,7 @@ class Death(NamedTuple):
 
     how: How | Literal["never"]
     nth: int = 0
-    """At which reply, step or statement."""
+    """At which reply, step, statement or file."""
     seconds: float = 0.0
     """How long after that."""
     what: str = ""
@@ -218,18 +221,23 @@ class Death(NamedTuple):
 class Reaper:
     """Kills its own process when the time has come."""
 
-    def __init__(self, death: Death) -> None:
+    def __init__(self, death: Death, store: Path) -> None:
         self._death = death
+        self._store = str(store)
         self._lock = threading.Lock()
         self._seen: Counter[str] = Counter()
         self._doing = "reopen"
-        sa.event.listen(sa.Engine, "before_cursor_execute", self._statement)
-        sa.event.listen(sa.Engine, "commit", self._statement)
+        if death.how == "at a statement":
+            sa.event.listen(sa.Engine, "before_cursor_execute", self._statement)
+            sa.event.listen(sa.Engine, "commit", self._statement)
+        if death.how == "at a file":
+            sys.addaudithook(self._file)
 
     def begin(self, what: What) -> None:
         """Note which step begins, and pass by."""
         self._doing = what
-        self.pass_by("in a step")
+        if what == self._death.what:
+            self.pass_by("in a step")
 
     def pass_by(self, *hows: How) -> None:
         """Count a reply, step or statement; kill if it is the one."""
@@ -247,6 +255,12 @@ class Reaper:
     def _statement(self, *_: object) -> None:
         if self._doing == self._death.what:
             self.pass_by("at a statement")
+
+    def _file(self, event: str, given: tuple[object, ...]) -> None:
+        """Pass by where a file of the store is about to be opened, renamed or removed."""
+        if event == "open" or event.startswith(("os.", "sqlite3.connect", "mmap")):
+            if any(str(part).startswith(self._store) for part in given):
+                self.pass_by("at a file")
 
 
 def _kill() -> None:
@@ -323,7 +337,7 @@ class Event(NamedTuple):
 def run_child(files: Files, seed: Sequence[int], death: Death) -> None:
     """Work through the plan from the first step that is not done; say when it begins and ends."""
     plan = plan_of(seed)
-    reaper = Reaper(death)
+    reaper = Reaper(death, files.store)
     chat, embedder = _doubles(plan, files, reaper, int(seed[-1]))
     print("ready", flush=True)
     memory = HippoRAG(chat, embedder, store=files.store, config=CONFIG)
@@ -602,6 +616,7 @@ def run_store(seed: int, number: int, enough: Callable[[Outcome], bool]) -> Outc
 def _death(random: np.random.Generator) -> Death:
     """Choose when the next child dies."""
     how = list(HOWS)[random.choice(len(HOWS), p=list(HOWS.values()))]
+    what = list(STATEMENTS)[random.integers(len(STATEMENTS))]
     early = float(random.random() ** 2)
     match how:
         case "outside":
@@ -611,10 +626,11 @@ def _death(random: np.random.Generator) -> Death:
         case "after a reply":
             return Death(how, int(random.integers(1, 40)), 0.04 * early)
         case "in a step":
-            return Death(how, int(random.integers(1, 5)), 0.04 * early)
+            return Death(how, int(random.integers(1, 3)), 0.04 * early, what)
         case "at a statement":
-            what = list(STATEMENTS)[random.integers(len(STATEMENTS))]
             return Death(how, int(random.integers(1, STATEMENTS[what])), what=what)
+        case "at a file":
+            return Death(how, 1 + int(20 * early))
 
 
 def _run(files: Files, seed: Sequence[int], death: Death) -> tuple[bool, str]:
