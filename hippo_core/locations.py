@@ -53,7 +53,8 @@ def checked_location(location: str | Path | None) -> Path | sa.URL | None:
 def shown(url: sa.URL) -> str:
     """Give a URL as a person may see it, without its secrets."""
     hidden = {name: "***" for name in _SECRETS if name in url.query}
-    return url.update_query_dict(hidden).render_as_string(hide_password=True)
+    url = url.set(drivername="postgresql").update_query_dict(hidden)
+    return url.render_as_string(hide_password=True)
 
 
 def is_read_only(path: Path) -> bool:
