@@ -65,6 +65,7 @@ class Reader:
     def __init__(self, connection: Connection, where: str = "the store") -> None:
         self._connection = connection
         self._where = where  # the store's name in an error message
+        self._makers: dict[tuple[str, int | None], tuple[int, int | None]] = {}
 
     # -- the history --------------------------------------------------------------------------
 
@@ -242,6 +243,8 @@ class Reader:
     ) -> dict[str, NDArray[np.float32]]:
         """Give the stored unit vectors among texts, by text; the current embedder's by default."""
         text_of = {text_key(text): text for text in texts}
+        if not text_of:
+            return {}
         made_by, dimension = self._made_by(namespace, generation)
         query = sa.select(vectors.c.text_key, vectors.c.vector).where(
             vectors.c.namespace == namespace,
@@ -306,6 +309,12 @@ class Reader:
 
     def _made_by(self, namespace: str, generation: int | None) -> tuple[int, int | None]:
         """Give the generation to use, and its dimension where that is known."""
+        found = self._makers.get((namespace, generation))
+        if found is None:
+            found = self._makers[namespace, generation] = self._maker(namespace, generation)
+        return found
+
+    def _maker(self, namespace: str, generation: int | None) -> tuple[int, int | None]:
         if generation is None:
             generation = self.generation(namespace)
         if generation is None:

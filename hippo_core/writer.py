@@ -85,6 +85,8 @@ class Writer(Reader):
             EmbedderMismatchError: The generation's embedder was forgotten meanwhile, or its
                 vectors have another dimension.
         """
+        if not by_text:
+            return
         self.touch(namespace)
         made_by, dimension = self._made_by(namespace, generation)
         if generation is not None and dimension is None:
@@ -253,6 +255,7 @@ class Writer(Reader):
 
     def set_namespace(self, namespace: str, **values: Any) -> None:
         """Set columns of a namespace."""
+        self._makers.clear()  # the embedder may be another one now
         self._connection.execute(
             namespaces.update().where(namespaces.c.namespace == namespace).values(**values)
         )
@@ -293,6 +296,7 @@ class Writer(Reader):
     def _put_embedder(
         self, namespace: str, generation: int, name: str, probe: NDArray[np.float32]
     ) -> None:
+        self._makers.clear()
         row = {
             "namespace": namespace,
             "generation": generation,
