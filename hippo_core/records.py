@@ -65,6 +65,7 @@ class Reader:
     def __init__(self, connection: Connection, where: str = "the store") -> None:
         self._connection = connection
         self._where = where  # the store's name in an error message
+        self._rows: dict[str, sa.Row[Any] | None] = {}
         self._makers: dict[tuple[str, int | None], tuple[int, int | None]] = {}
 
     # -- the history --------------------------------------------------------------------------
@@ -289,7 +290,12 @@ class Reader:
     # -- parts --------------------------------------------------------------------------------
 
     def _of_namespace(self, column: sa.Column[Any], namespace: str) -> Any:
-        return self._connection.scalar(sa.select(column).where(namespaces.c.namespace == namespace))
+        """Give what stands in the row of a namespace, which a transaction reads once."""
+        if namespace not in self._rows:
+            query = sa.select(namespaces).where(namespaces.c.namespace == namespace)
+            self._rows[namespace] = self._connection.execute(query).one_or_none()
+        row = self._rows[namespace]
+        return None if row is None else row._mapping[column]
 
     def _commit_id(self, namespace: str, version: int) -> str | None:
         return self._connection.scalar(

@@ -233,9 +233,10 @@ class Writer(Reader):
 
     def touch(self, namespace: str) -> None:
         """Make a namespace known."""
-        insert: Any = _INSERT[self._connection.dialect.name](namespaces)
-        known = insert.values(namespace=namespace, version=0, generations=0)
-        self._connection.execute(known.on_conflict_do_nothing())
+        if self._of_namespace(namespaces.c.namespace, namespace) is None:
+            row = {"namespace": namespace, "version": 0, "generations": 0}
+            self._connection.execute(namespaces.insert(), row)
+            self._forget()
 
     def raise_version(self, namespace: str) -> int:
         """Begin a new version, with a commit of its own; give it."""
@@ -255,7 +256,7 @@ class Writer(Reader):
 
     def set_namespace(self, namespace: str, **values: Any) -> None:
         """Set columns of a namespace."""
-        self._makers.clear()  # the embedder may be another one now
+        self._forget()
         self._connection.execute(
             namespaces.update().where(namespaces.c.namespace == namespace).values(**values)
         )
@@ -293,10 +294,15 @@ class Writer(Reader):
         ]
         self.put(changes, rows)
 
+    def _forget(self) -> None:
+        """Read the namespaces' rows again, and their embedders'."""
+        self._rows.clear()
+        self._makers.clear()
+
     def _put_embedder(
         self, namespace: str, generation: int, name: str, probe: NDArray[np.float32]
     ) -> None:
-        self._makers.clear()
+        self._forget()
         row = {
             "namespace": namespace,
             "generation": generation,
