@@ -46,7 +46,7 @@ def checked_location(location: str | Path | None) -> Path | sa.URL | None:
     except (sa.exc.ArgumentError, ValueError):  # which may show the password
         raise InputError(f"{accepted}, got a {scheme} URL that cannot be read") from None
     if url.host and "%" in url.host:  # as libpq writes the folder of a socket
-        url = url.set(host=None).update_query_dict({"host": unquote(url.host)})
+        url = url.set(host="").update_query_dict({"host": unquote(url.host)})
     return url
 
 

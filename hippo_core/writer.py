@@ -248,10 +248,15 @@ class Writer(Reader):
         return version
 
     def make_room(self, namespace: str) -> int:
-        """Delete embedders and vectors; give how many generations were given out so far."""
+        """Delete all of a namespace without passages but what is pending.
+
+        Give how many generations of embedders were given out so far.
+        """
         self.touch(namespace)
         for table in (embedders, vectors):
             self._connection.execute(table.delete().where(table.c.namespace == namespace))
+        committed = sa.and_(extractions.c.namespace == namespace, extractions.c.pending.is_(False))
+        self._connection.execute(extractions.delete().where(committed))
         return int(self._of_namespace(namespaces.c.generations, namespace))
 
     def set_namespace(self, namespace: str, **values: Any) -> None:
