@@ -92,7 +92,7 @@ def run_store(seed: int, number: int, enough: Callable[[Outcome], bool]) -> Outc
         if said:
             outcome.problems.append(f"a child failed: {said}")
             break
-        problems = _checked(files, plan, told, copied=not finished and random.random() < 0.5)
+        problems = _checked(files, plan, told, random, finished=finished)
         if not finished:
             outcome.kills[death.how] += 1
             outcome.interrupted[_interrupted(plan, told)] += 1
@@ -158,16 +158,18 @@ def _run(files: Files, seed: Sequence[int], death: Death) -> tuple[bool, str]:
     return child.returncode == 0, ""
 
 
-def _checked(files: Files, plan: Plan, told: Sequence[Event], *, copied: bool) -> list[str]:
+def _checked(
+    files: Files, plan: Plan, told: Sequence[Event], random: np.random.Generator, *, finished: bool
+) -> list[str]:
     """Check the store, or a copy: then the next child finds it as the killed one left it."""
-    store = files.store
-    if copied and store.exists():
-        store = files.folder / "copy"
-        shutil.copytree(files.store, store)
-    problems = state_problems(store, plan, told)
-    if copied:
-        shutil.rmtree(store, ignore_errors=True)
-    return problems
+    if finished or random.random() < 0.5 or not files.store.exists():
+        return state_problems(files.store, plan, told, finished=finished)
+    copy = files.folder / "copy"
+    shutil.copytree(files.store, copy)
+    try:
+        return state_problems(copy, plan, told)
+    finally:
+        shutil.rmtree(copy)
 
 
 def _interrupted(plan: Plan, told: Sequence[Event]) -> str:
