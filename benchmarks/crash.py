@@ -32,7 +32,7 @@ from typing import Any
 import crash_child
 import numpy as np
 from crash_checks import Run, paid_twice, state_problems
-from crash_child import Death, Event, Files, How, events
+from crash_child import Death, Event, Files, How, events, last_done
 from crash_plan import Plan, What, plan_of
 
 from hippo_core.testing import replies
@@ -40,11 +40,11 @@ from hippo_core.testing import replies
 WATCHDOG = 120.0  # seconds that a child may take
 HOWS: dict[How, float] = {  # and how often
     "outside": 0.15,
-    "unlogged": 0.1,
-    "logged": 0.15,
-    "after a reply": 0.15,
-    "in a step": 0.15,
-    "at a statement": 0.2,
+    "unlogged": 0.05,
+    "logged": 0.1,
+    "after a reply": 0.1,
+    "in a step": 0.2,
+    "at a statement": 0.3,
     "at a file": 0.1,
 }
 STATEMENTS: dict[What, int] = {  # about as many as each step sends to the database
@@ -85,14 +85,14 @@ def run_store(seed: int, number: int, enough: Callable[[Outcome], bool]) -> Outc
     runs: list[Run] = []
     finished = False
     while not finished and not outcome.problems:
-        death = Death("never") if enough(outcome) else _death(random)
+        death = Death("never") if enough(outcome) else _death(random, plan, events(files))
         finished, said = _run(files, (seed, number), death)
         told = events(files)
         runs.append(Run(len(replies(files.replies)), len(told), killed=not finished))
         if said:
             outcome.problems.append(f"a child failed: {said}")
             break
-        problems = _checked(files, plan, told, copied=not finished and random.random() < 0.5)
+        problems = _checked(files, plan, told, random, finished=finished)
         if not finished:
             outcome.kills[death.how] += 1
             outcome.interrupted[_interrupted(plan, told)] += 1
@@ -108,20 +108,21 @@ def run_store(seed: int, number: int, enough: Callable[[Outcome], bool]) -> Outc
     return outcome
 
 
-def _death(random: np.random.Generator) -> Death:
+def _death(random: np.random.Generator, plan: Plan, told: Sequence[Event]) -> Death:
     """Choose when the next child dies."""
+    to_come = sorted({step.what for step in plan.steps[last_done(told) + 1 :]})
     how = list(HOWS)[random.choice(len(HOWS), p=list(HOWS.values()))]
-    what = list(STATEMENTS)[random.integers(len(STATEMENTS))]
+    what = to_come[random.integers(len(to_come))] if to_come else "reopen"
     early = float(random.random() ** 2)
     match how:
         case "outside":
-            return Death(how, seconds=0.7 * early)
+            return Death(how, seconds=0.5 * early)
         case "unlogged" | "logged":
-            return Death(how, int(random.integers(1, 40)))
+            return Death(how, int(random.integers(1, 30)))
         case "after a reply":
-            return Death(how, int(random.integers(1, 40)), 0.04 * early)
+            return Death(how, int(random.integers(1, 30)), 0.04 * early)
         case "in a step":
-            return Death(how, int(random.integers(1, 3)), 0.04 * early, what)
+            return Death(how, 1, 0.04 * early, what)
         case "at a statement":
             return Death(how, int(random.integers(1, STATEMENTS[what])), what=what)
         case "at a file":
@@ -157,16 +158,18 @@ def _run(files: Files, seed: Sequence[int], death: Death) -> tuple[bool, str]:
     return child.returncode == 0, ""
 
 
-def _checked(files: Files, plan: Plan, told: Sequence[Event], *, copied: bool) -> list[str]:
+def _checked(
+    files: Files, plan: Plan, told: Sequence[Event], random: np.random.Generator, *, finished: bool
+) -> list[str]:
     """Check the store, or a copy: then the next child finds it as the killed one left it."""
-    store = files.store
-    if copied and store.exists():
-        store = files.folder / "copy"
-        shutil.copytree(files.store, store)
-    problems = state_problems(store, plan, told)
-    if copied:
-        shutil.rmtree(store, ignore_errors=True)
-    return problems
+    if finished or random.random() < 0.5 or not files.store.exists():
+        return state_problems(files.store, plan, told, finished=finished)
+    copy = files.folder / "copy"
+    shutil.copytree(files.store, copy)
+    try:
+        return state_problems(copy, plan, told)
+    finally:
+        shutil.rmtree(copy)
 
 
 def _interrupted(plan: Plan, told: Sequence[Event]) -> str:

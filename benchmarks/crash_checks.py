@@ -11,14 +11,19 @@ from typing import NamedTuple
 from crash_child import Event, last_done
 from crash_plan import CONCURRENCY, CONFIG, METHODS, QUERIES, Plan, State
 
-from hippo_core import HippoError, HippoRAG, Passage
+from hippo_core import HippoRAG, Passage
 from hippo_core.testing import HashEmbedder, LoggedReply, TableChatModel, TableOpenIE
 
 SAME_SCORE = 1e-9
 
 
-def state_problems(store: Path, plan: Plan, told: Sequence[Event]) -> list[str]:
-    """Open a store that was left, and say what is wrong with it."""
+def state_problems(
+    store: Path, plan: Plan, told: Sequence[Event], *, finished: bool = False
+) -> list[str]:
+    """Open a store that was left, and say what is wrong with it.
+
+    Once the plan is finished, nothing of what interrupted steps had read may be left over.
+    """
     done = last_done(told)
     begun = max((e.step for e in told), default=-1)
     doubles = (TableChatModel(plan.table), HashEmbedder(32))
@@ -34,9 +39,11 @@ def state_problems(store: Path, plan: Plan, told: Sequence[Event]) -> list[str]:
             if len(set(counts)) != 1 or memory.get(by_id) != shown:
                 problems.append(f"list, len, stats and get disagree: {counts}")
             problems += _ranking_problems(memory, shown, plan, openie)
+            if finished and (left := memory.forget_pending()):
+                problems.append(f"what was read of {left} texts was left over")
             if hasattr(memory, "verify"):
                 problems += [f"verify: {problem}" for problem in memory.verify().problems]
-    except HippoError as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is reported
         return [f"opening or reading failed: {type(error).__name__}: {error}"]
     return problems
 

@@ -28,7 +28,7 @@ from hippo_core.testing import (
     replies,
 )
 
-SLOWEST_REPLY = 0.004  # seconds
+SLOWEST_REPLY = 0.003  # seconds
 
 How = Literal[
     "outside", "unlogged", "logged", "after a reply", "in a step", "at a statement", "at a file"

@@ -10,7 +10,7 @@ import numpy as np
 
 from hippo_core import Extraction, HippoConfig, Passage, Triple
 
-STEPS = 14
+STEPS = 12
 CONCURRENCY = 4
 CONFIG = HippoConfig(
     concurrency=CONCURRENCY,
@@ -92,11 +92,11 @@ def _step(
     options += ["metadata", "delete", "delete", "reopen", "reopen"]
     what = options[random.integers(len(options))] if len(state) > 3 else "add"
     on_a_loop, then_retrieve = bool(random.random() < 0.3), bool(random.random() < 0.3)
-    some = list(random.permutation(sorted(state))[: random.integers(1, 5)])
+    some = list(random.permutation(sorted(state))[: random.integers(1, 7)])
     if what in ("add", "given"):
         new = [
             _passage(number, place, f"id {number}-{place}", random, table)
-            for place in range(random.integers(2, 7))
+            for place in range(random.integers(4, 10))
         ]
         if what == "add" and some and random.random() < 0.5:
             new.append(state[some[0]])  # unchanged
