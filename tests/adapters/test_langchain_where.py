@@ -204,7 +204,7 @@ def test_a_retriever_with_a_callable_can_be_dumped(retriever):
         ({"source_id": "forth.txt"}, {"forth"}),
         ({"source_id": "no such"}, set()),
     ],
-    ids=str,
+    ids=["ids", "dict", "callable", "all", "source", "no source"],
 )
 async def test_documents_are_deleted_by_ids_filter_or_source(
     chat, embeddings, documents, closing, chosen, gone
