@@ -12,7 +12,7 @@ INSTALL    := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow bench-quality bench-musique clean
+.PHONY: help demo test lint format test-slow test-postgres bench-quality bench-musique clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +34,9 @@ format: $(VENV)/.test ## Format the code and mend what lint can mend
 
 test-slow: $(VENV)/.test ## The tests that take longer, if there are any
 	$(PY) -m pytest -m "slow and not e2e" || [ $$? -eq 5 ]
+
+test-postgres: $(VENV)/.test ## The core's tests with stores on a PostgreSQL server that ends with them
+	$(PY) tests/postgres_server.py $(PY) -m pytest tests/core
 
 bench-quality: ## Recall on MuSiQue, where HIPPO_BENCH_DATA has it
 	@if [ -d "$(HIPPO_BENCH_DATA)/musique_train" ]; then $(MAKE) --no-print-directory bench-musique; \

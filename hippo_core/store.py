@@ -194,13 +194,14 @@ class Store:
             if self._closed:
                 return
             try:
-                self.truncate_log()
+                if not self._carried:
+                    self.truncate_log()
             except StoreError as error:
                 logger.warning("closed without folding the log in: %s", error)
             finally:
                 self._closed = True
                 self._engine.dispose()
-                if self._kept is not None:
+                if self._kept is not None and not self._carried:
                     self._kept.end()
 
     def __repr__(self) -> str:
