@@ -175,7 +175,7 @@ class Store:
         """
         place = checked_location(folder)
         if not isinstance(place, Path):
-            raise InputError(f"backup takes a folder, got {folder!r}")
+            raise InputError("backup takes a folder, not a URL nor None")
         with drafted(place) as draft:
             if self.url is not None:
                 copy = Store(draft)
