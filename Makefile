@@ -12,7 +12,7 @@ INSTALL    := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow crash-test bench-quality bench-lifecycle bench-musique clean
+.PHONY: help demo test lint format test-slow test-postgres crash-test bench-quality bench-lifecycle bench-musique clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -37,6 +37,9 @@ test-slow: $(VENV)/.test ## The tests that take longer, if there are any
 
 crash-test: $(VENV)/.test ## Kill a writing process 200 times: no commit and no reply is lost
 	$(PY) benchmarks/crash.py --kills 200
+
+test-postgres: $(VENV)/.test ## The core's tests with stores on a PostgreSQL server that ends with them
+	$(PY) tests/postgres_server.py $(PY) -m pytest tests/core
 
 bench-quality: ## Recall on MuSiQue, where HIPPO_BENCH_DATA has it
 	@if [ -d "$(HIPPO_BENCH_DATA)/musique_train" ]; then $(MAKE) --no-print-directory bench-musique; \

@@ -175,7 +175,7 @@ class Store:
         """
         place = checked_location(folder)
         if not isinstance(place, Path):
-            raise InputError(f"backup takes a folder, got {folder!r}")
+            raise InputError("backup takes a folder, not a URL nor None")
         with drafted(place) as draft:
             if self.url is not None:
                 copy = Store(draft)
@@ -199,13 +199,14 @@ class Store:
             if self._closed:
                 return
             try:
-                self.truncate_log()
+                if not self._carried:
+                    self.truncate_log()
             except StoreError as error:
                 logger.warning("closed without folding the log in: %s", error)
             finally:
                 self._closed = True
                 self._engine.dispose()
-                if self._kept is not None:
+                if self._kept is not None and not self._carried:
                     self._kept.end()
 
     def __repr__(self) -> str:

@@ -69,7 +69,6 @@ def test_the_folder_of_a_socket_may_stand_where_a_host_does():
         "postgresql://u@127.0.0.1:1/db?password=geheim",
         "postgresql://u:geheim@127.0.0.1:1/db?connect_timeout=nonsense",
         "postgresql://u:geheim@127.0.0.1:port/db",
-        "postgresql://u:geheim@[127.0.0.1:1/db",
         "postgresql://u:geheim@127.0.0.1:1/db?geheimnis=1&sslpassword=geheim",
         "mysql://u:geheim@h/db",
         "postgresql+psycopg2://u:geheim@h/db",

@@ -207,6 +207,35 @@ def test_a_namespace_is_text(namespace, open_memory):
         open_memory(namespace=namespace)
 
 
+def test_a_deleted_namespace_is_empty_for_every_handle_and_begins_again(
+    open_memory, store_location
+):
+    one, two = open_memory(store=store_location), open_memory(store=store_location)
+    one.add_extracted(items(3))
+    assert len(two) == 3
+    with one._store.write() as writer:
+        assert writer.delete_namespace("default") == 3
+    for memory in (one, two, open_memory(store=store_location)):
+        assert list(memory) == []
+        assert memory.stats().phrases == 0
+        assert memory.retrieve("Ada").path == RetrievalPath.EMPTY
+    other = open_memory(embedder=HashEmbedder(32, "other"), store=store_location)
+    other.add_extracted(items(2, "q"))
+    assert other.retrieve("Ada", k=9).path.used_graph
+    with pytest.raises(EmbedderMismatchError, match="'other'"):
+        open_memory(store=store_location)
+
+
+def test_a_namespace_that_was_emptied_keeps_its_embedder(open_memory, store_location):
+    memory = open_memory(store=store_location)
+    memory.add_extracted(items(2))
+    memory.delete(["p0", "p1"])
+    with pytest.raises(EmbedderMismatchError):
+        open_memory(embedder=HashEmbedder(name="other"), store=store_location)
+    memory.add_extracted(items(2))
+    assert len(open_memory(store=store_location)) == 2
+
+
 # -- several handles -------------------------------------------------------------------------------
 
 
