@@ -120,6 +120,7 @@ def _passage(
         subject, object_ = random.choice(PHRASES, 2)
         relation = random.choice(["saw", "owns", "is near"])
         triples.append(Triple(str(subject), str(relation), str(object_)))
+    triples = list(dict.fromkeys(triples))  # of a reply with one twice, the parser keeps one
     told = ". ".join(" ".join(triple) for triple in triples)
     passage = Passage(f"Note {number}-{place}. {told}", id=str(id_), metadata={"first": number})
     entities = tuple(dict.fromkeys(p for t in triples for p in (t.subject, t.object)))
