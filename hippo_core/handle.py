@@ -202,6 +202,15 @@ class Handle:
         """
         self._store.backup(folder)
 
+    def save(self, folder: str | Path) -> None:
+        """Do what `backup` does; an earlier copy of this memory in the folder is replaced.
+
+        Raises:
+            NotAStoreError: The folder holds something else, or another store.
+            StoreError: The copy cannot be made; the earlier one is as it was.
+        """
+        self._store.save(folder)
+
     def copy_to(self, store: str | Path, *, namespaces: Collection[str] | None = None) -> list[str]:
         """Copy namespaces, all of them by default, to another store; give their names.
 

@@ -8,6 +8,7 @@ commit of passages is all or nothing.
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -187,6 +188,33 @@ class Store:
                 alone = self._kept is not None
                 with self._entered(exclusive=alone), driver_of(self._engine) as driver:
                     copy_database(driver, draft / DATABASE)
+
+    def save(self, folder: str | Path) -> None:
+        """Do what `backup` does; an earlier copy of this store in the folder is replaced.
+
+        Whoever has that copy open sees the new state at the next query.
+
+        Raises:
+            NotAStoreError: The folder holds something else, or another store.
+            StoreError: The copy cannot be made; the earlier one is as it was.
+        """
+        place = checked_location(folder)
+        if not isinstance(place, Path) or self.url is not None or not (place / DATABASE).exists():
+            self.backup(folder)
+            return
+        if self.folder is not None and place.resolve() == self.folder.resolve():
+            return
+        earlier = Store(place, create=False)
+        try:
+            if earlier.id != self.id:
+                raise NotAStoreError(f"{place} holds another store; save to a folder of its own")
+            alone = self._kept is not None
+            with self._entered(exclusive=alone), driver_of(self._engine) as driver:
+                copy_database(driver, place / DATABASE)
+            if earlier.snapshots is not None:
+                shutil.rmtree(earlier.snapshots, ignore_errors=True)  # may hold deleted text
+        finally:
+            earlier.close()
 
     @property
     def closed(self) -> bool:

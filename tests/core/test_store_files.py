@@ -14,6 +14,7 @@ from hippo_core import (
     EmbedderMismatchError,
     Extraction,
     HippoRAG,
+    InputError,
     NotAStoreError,
     Passage,
     SchemaVersionError,
@@ -228,3 +229,41 @@ def test_a_home_folder_is_found(tmp_path, monkeypatch, open_memory):
     monkeypatch.setenv("HOME", str(tmp_path))
     open_memory(store="~/memory")
     assert (tmp_path / "memory" / DATABASE).is_file()
+
+
+# -- saving ----------------------------------------------------------------------------------------
+
+
+def one(id_):
+    return Passage(f"Text {id_}.", id=id_), Extraction(triples=[(f"A {id_}", "is", "b")])
+
+
+def test_saving_again_replaces_the_copy_and_who_has_it_open_sees_that(open_memory, tmp_path):
+    memory, folder = open_memory(), tmp_path / "copy"
+    memory.add_extracted([one("first"), one("second")])
+    memory.save(folder)
+    copy = open_memory(store=folder)
+    assert [p.id for p in copy] == ["first", "second"]
+    copy.add_extracted([one("of the copy")])
+    memory.delete(["first"])
+    memory.add_extracted([one("third")])
+    memory.save(folder)
+    assert [p.id for p in copy] == ["second", "third"]
+    assert copy.retrieve("Text third.").passages[0].passage.id == "third"
+    assert copy.verify().ok
+    copy.close()
+    held = b"".join(f.read_bytes() for f in folder.rglob("*") if f.is_file())
+    assert b"Text third" in held
+    assert b"Text first" not in held
+
+
+def test_a_memory_is_not_saved_over_another_one(open_memory, tmp_path):
+    mine, other = open_memory(), open_memory(store=tmp_path / "other")
+    other.add_extracted([one("theirs")])
+    with pytest.raises(NotAStoreError, match="another store"):
+        mine.save(tmp_path / "other")
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty"):
+        mine.save(tmp_path / "foreign")
+    assert [p.id for p in other] == ["theirs"]
