@@ -17,7 +17,7 @@ from hippo_core.embedding import Embedding
 from hippo_core.errors import HippoError, InputError, StoreError
 from hippo_core.flows import Meter, Models
 from hippo_core.index import HippoIndex
-from hippo_core.inputs import check_methods, check_ports, checked_ids, is_unicode
+from hippo_core.inputs import check_config, check_methods, check_ports, checked_ids, is_unicode
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.store import Store
 from hippo_core.text import canonical_json
@@ -47,6 +47,8 @@ class Handle:
         if embedder is not None:
             check_methods(embedder, "embedder", ("embed", "aembed"))
         check_ports(chat_model, openie, recognition)
+        if config is not None:
+            check_config(config)
         self.config = config or HippoConfig()
         self.namespace = namespace
         self._models = Models(embedder, chat_model, openie, recognition)

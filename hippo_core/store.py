@@ -55,7 +55,7 @@ from hippo_core.records import Reader
 from hippo_core.tables import SCHEMA_VERSION, metadata
 from hippo_core.writer import Writer
 
-_READER_TIMEOUT = 500  # milliseconds that the log waits for readers of an old state
+_READER_TIMEOUT = 100  # milliseconds that the log waits for readers of an old state
 _PURGE_TIMEOUT = 5_000  # and where it must not stay
 
 logger = logging.getLogger(__name__)
