@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -18,6 +22,7 @@ from numpy.typing import NDArray
 
 from hippo_core.contributions import KeyedTriple
 from hippo_core.corpus import SUBJECT, TRIPLE, Corpus, Live, Selection
+from hippo_core.errors import StoreCorruptError
 from hippo_core.segments import distinct
 from hippo_core.synonyms import SynonymPairs
 from hippo_core.text import canonical_json
@@ -38,6 +43,19 @@ NUMBERS = (
     "passage_rows",
     "triple_rows",
 )
+
+
+_DIMENSIONS = {"triple_phrases": 2, "occurrences": 2, **{f"{name}_vectors": 2 for name in VECTORS}}
+"""Of the arrays that have more than one."""
+
+# As `np.save` writes it. Its own reader evaluates the header, as a literal, and allocates what that
+# says.
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<type>[^']+)', 'fortran_order': False, "
+    rb"'shape': \((?P<shape>[0-9, ]*)\), \} *\n",
+    re.DOTALL,
+)
+_HEADER_BYTES = 256  # at most
 
 
 class DamagedFilesError(ValueError):
@@ -70,9 +88,8 @@ def write_corpus(corpus: Corpus, folder: Path) -> dict[str, str]:
     for name, items in texts.items():
         _write_texts(folder, name, items)
     for name, numbers in arrays.items():
-        np.save(folder / f"{name}.npy", numbers.astype("<i8", copy=False), allow_pickle=False)
-    cosines = corpus.synonyms.cosine.astype("<f8", copy=False)
-    np.save(folder / "synonyms_cosine.npy", cosines, allow_pickle=False)
+        _write_array(folder, name, numbers, "<i8")
+    _write_array(folder, "synonyms_cosine", corpus.synonyms.cosine, "<f8")
     _write_vectors(folder, "passage", corpus.passage_vectors.at(passage_rows))
     _write_vectors(folder, "phrase", corpus.phrase_vectors)
     _write_vectors(folder, "triple", corpus.triple_vectors.at(triple_rows))
@@ -83,14 +100,16 @@ def map_corpus(folder: Path) -> Corpus:
     """Map a corpus that was written; texts and vectors are read as they are needed.
 
     Raises:
-        DamagedFilesError: A file is missing, or its numbers point to where nothing is.
+        DamagedFilesError: A file is not the array that it should be, or its numbers point to where
+            nothing is.
+        OSError: A file is missing or cannot be read.
     """
     numbers = {name: _array(folder, name, "<i8") for name in NUMBERS}
     texts = {name: _texts(folder, name) for name in TEXTS}
     vectors = {name: _array(folder, f"{name}_vectors", "<f4") for name in VECTORS}
     phrases, triple_phrases = texts["phrases"], numbers["triple_phrases"]
     corpus = Corpus(
-        passages=_all(_Decoded(texts["passages"], _live)),
+        passages=_all(_Decoded(texts["passages"], _live, folder / "passages.npy")),
         phrases=_all(phrases),
         lengths=numbers["lengths"],
         triples=_all(_Triples(phrases, triple_phrases, texts["relations"])),
@@ -107,7 +126,7 @@ def map_corpus(folder: Path) -> Corpus:
         phrase_vectors=VectorRows(VectorView.of(vectors["phrase"]), np.arange(len(phrases))),
         triple_vectors=VectorRows(VectorView.of(vectors["triple"]), numbers["triple_rows"]),
     )
-    _check(corpus, {name: len(array) for name, array in vectors.items()})
+    _check(corpus, vectors)
     return corpus
 
 
@@ -123,9 +142,10 @@ def file_hash(path: Path) -> str:
 class _Texts(Sequence[str]):
     """Texts in one array of bytes, decoded when they are asked for."""
 
-    def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+    def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64], path: Path) -> None:
         self._data = data
         self._ends = ends
+        self._path = path
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -138,21 +158,24 @@ class _Texts(Sequence[str]):
         if isinstance(position, slice):
             return [self[i] for i in range(*position.indices(len(self)))]
         start = self._ends[position - 1] if position else 0
-        return self._data[start : self._ends[position]].tobytes().decode()
+        with _telling(self._path):
+            return self._data[start : self._ends[position]].tobytes().decode()
 
     def __iter__(self) -> Iterator[str]:
         data, start = self._data.tobytes(), 0
-        for end in self._ends.tolist():
-            yield data[start:end].decode()
-            start = end
+        with _telling(self._path):
+            for end in self._ends.tolist():
+                yield data[start:end].decode()
+                start = end
 
 
 class _Decoded(Sequence[T]):
     """Values that are made of texts when they are asked for."""
 
-    def __init__(self, texts: Sequence[str], decode: Callable[[str], T]) -> None:
+    def __init__(self, texts: Sequence[str], decode: Callable[[str], T], path: Path) -> None:
         self._texts = texts
         self._decode = decode
+        self._path = path
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -162,9 +185,10 @@ class _Decoded(Sequence[T]):
     @overload
     def __getitem__(self, position: slice) -> list[T]: ...
     def __getitem__(self, position: int | slice) -> T | list[T]:
-        if isinstance(position, slice):
-            return [*map(self._decode, self._texts[position])]
-        return self._decode(self._texts[position])
+        with _telling(self._path):
+            if isinstance(position, slice):
+                return [*map(self._decode, self._texts[position])]
+            return self._decode(self._texts[position])
 
 
 class _Triples(Sequence[KeyedTriple]):
@@ -193,6 +217,17 @@ class _Triples(Sequence[KeyedTriple]):
         )
 
 
+@contextmanager
+def _telling(path: Path) -> Iterator[None]:
+    """Turn the error of a text that was never written into one that tells the way out."""
+    try:
+        yield
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreCorruptError(
+            f"{path} is damaged ({error!s:.200}); rebuild() derives it from the store again"
+        ) from error
+
+
 def _all(items: Sequence[T]) -> Selection[T]:
     return Selection(items, np.arange(len(items)))
 
@@ -211,16 +246,15 @@ def _live(text: str) -> Live:
 def _write_texts(folder: Path, name: str, items: Iterator[str]) -> None:
     encoded = [item.encode() for item in items]
     ends = np.fromiter(accumulate(map(len, encoded)), dtype="<i8", count=len(encoded))
-    data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    np.save(folder / f"{name}.npy", data, allow_pickle=False)
-    np.save(folder / f"{name}_ends.npy", ends, allow_pickle=False)
+    _write_array(folder, name, np.frombuffer(b"".join(encoded), dtype=np.uint8), "|u1")
+    _write_array(folder, f"{name}_ends", ends, "<i8")
 
 
 def _texts(folder: Path, name: str) -> _Texts:
     data, ends = _array(folder, name, "|u1"), _array(folder, f"{name}_ends", "<i8")
     if len(ends) and (ends[0] < 0 or ends[-1] != len(data) or (np.diff(ends) < 0).any()):
         raise DamagedFilesError(f"{name}: the texts do not end where they should")
-    return _Texts(data, ends)
+    return _Texts(data, ends, folder / f"{name}.npy")
 
 
 # -- vectors ---------------------------------------------------------------------------------------
@@ -236,7 +270,7 @@ def _write_vectors(folder: Path, name: str, vectors: VectorRows) -> None:
     shape = (len(vectors), vectors.view.dimension)
     path = folder / f"{name}_vectors.npy"
     if 0 in shape:
-        np.save(path, np.zeros(shape, dtype="<f4"), allow_pickle=False)
+        _write_array(folder, f"{name}_vectors", np.zeros(shape), "<f4")
         return
     matrix = np.lib.format.open_memmap(path, mode="w+", dtype="<f4", shape=shape)
     for start in range(0, shape[0], BLOCK):
@@ -245,60 +279,83 @@ def _write_vectors(folder: Path, name: str, vectors: VectorRows) -> None:
     matrix.flush()
 
 
+def _write_array(folder: Path, name: str, array: NDArray[Any], dtype: str) -> None:
+    np.save(folder / f"{name}.npy", np.ascontiguousarray(array, dtype), allow_pickle=False)
+
+
 # -- opening ---------------------------------------------------------------------------------------
 
 
 def _array(folder: Path, name: str, dtype: str) -> NDArray[Any]:
+    """Map an array, if it is one of this type, and exactly as long as its header says."""
     path = folder / f"{name}.npy"
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError:  # what is empty cannot be mapped; or it is no array
-        try:
-            found = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise DamagedFilesError(f"{path.name}: {error}") from error
-    except (OSError, EOFError) as error:
-        raise DamagedFilesError(f"{path.name}: {error}") from error
-    if not isinstance(found, np.ndarray) or found.dtype != np.dtype(dtype):
-        raise DamagedFilesError(f"{path.name}: not the numbers that it should hold")
-    return np.asarray(found)
+    with path.open("rb") as file:
+        header = _HEADER.match(file.read(_HEADER_BYTES))
+        size = file.seek(0, SEEK_END)
+    if header is None or header["type"].decode() != dtype:
+        raise DamagedFilesError(f"{path.name}: not the array that it should be")
+    shape = tuple(int(n) for n in header["shape"].decode().replace(",", " ").split())
+    if len(shape) != _DIMENSIONS.get(name, 1):
+        raise DamagedFilesError(f"{path.name}: an array of {len(shape)} dimensions")
+    entries = math.prod(shape)
+    if size != len(header[0]) + entries * np.dtype(dtype).itemsize:
+        raise DamagedFilesError(f"{path.name}: {size} bytes are not an array of shape {shape}")
+    if not entries:  # which cannot be mapped
+        return np.zeros(shape, dtype)
+    return np.asarray(np.memmap(path, dtype, "r", offset=len(header[0]), shape=shape))
 
 
-def _check(corpus: Corpus, rows: Mapping[str, int]) -> None:
+def _check(corpus: Corpus, vectors: Mapping[str, NDArray[np.float32]]) -> None:
     """Refuse numbers that point to where nothing is: compiled code would follow them."""
-    n_passages, n_phrases, n_triples = (
-        len(corpus.passages),
-        len(corpus.phrases),
-        len(corpus.triples),
-    )
-    n_occurrences = len(corpus.occurrences)
+    n_passages, n_phrases = len(corpus.passages), len(corpus.phrases)
+    n_triples, n_occurrences = len(corpus.triples), len(corpus.occurrences)
+    n_synonyms = len(corpus.synonyms.left)
     shapes = {
         "lengths": (corpus.lengths, (n_phrases,)),
         "triple_phrases": (corpus.triple_phrases, (n_triples, 2)),
         "starts": (corpus.starts, (n_passages + 1,)),
         "occurrences": (corpus.occurrences, (n_occurrences, 4)),
-        "synonyms_right": (corpus.synonyms.right, corpus.synonyms.left.shape),
-        "synonyms_cosine": (corpus.synonyms.cosine, corpus.synonyms.left.shape),
+        "synonyms_right": (corpus.synonyms.right, (n_synonyms,)),
+        "synonyms_cosine": (corpus.synonyms.cosine, (n_synonyms,)),
         "passage_rows": (corpus.passage_vectors.rows, (n_passages,)),
         "triple_rows": (corpus.triple_vectors.rows, (n_triples,)),
     }
     for name, (array, shape) in shapes.items():
         if array.shape != shape:
             raise DamagedFilesError(f"{name}: shape {array.shape} and not {shape}")
-    limits = (
-        ("triple_phrases", corpus.triple_phrases, n_phrases),
-        ("triples", corpus.occurrences[:, TRIPLE], n_triples),
-        ("spellings", corpus.occurrences[:, SUBJECT:], len(corpus.spellings)),
-        ("starts", corpus.starts, n_occurrences + 1),
+    pointing = (
         ("synonyms_left", corpus.synonyms.left, n_phrases),
         ("synonyms_right", corpus.synonyms.right, n_phrases),
-        ("passage_rows", corpus.passage_vectors.rows, rows["passage"]),
-        ("phrase_vectors", corpus.phrase_vectors.rows, rows["phrase"]),
-        ("triple_rows", corpus.triple_vectors.rows, rows["triple"]),
+        ("starts", corpus.starts, n_occurrences + 1),
     )
-    for name, array, limit in limits:
+    for name, array, limit in pointing:
         if array.size and not (array.min() >= 0 and array.max() < limit):
             raise DamagedFilesError(f"{name}: a number that points to nothing")
     starts = corpus.starts
     if starts[0] != 0 or starts[-1] != n_occurrences or (np.diff(starts) < 0).any():
         raise DamagedFilesError("starts: the occurrences do not begin where they should")
+    using = (  # what is there is there since it is used
+        ("triple_phrases", corpus.triple_phrases, n_phrases),
+        ("occurrences of triples", corpus.occurrences[:, TRIPLE], n_triples),
+        ("occurrences of spellings", corpus.occurrences[:, SUBJECT:], len(corpus.spellings)),
+        ("passage_rows", corpus.passage_vectors.rows, len(vectors["passage"])),
+        ("phrase_vectors", corpus.phrase_vectors.rows, len(vectors["phrase"])),
+        ("triple_rows", corpus.triple_vectors.rows, len(vectors["triple"])),
+    )
+    for name, array, limit in using:
+        if not _uses_all(array, limit):
+            raise DamagedFilesError(f"{name}: not each of {limit} things and nothing else")
+    dimensions = {array.shape[1] for array in vectors.values() if len(array)}
+    if len(dimensions) > 1:
+        raise DamagedFilesError(f"vectors of {' and '.join(map(str, dimensions))} dimensions")
+
+
+def _uses_all(numbers: NDArray[np.int64], n: int) -> bool:
+    """Whether 0, 1, ... n - 1 are all there, and no other number."""
+    if not numbers.size:
+        return n == 0
+    if numbers.min() < 0 or numbers.max() >= n:
+        return False
+    used = np.zeros(n, dtype=bool)
+    used[numbers.reshape(-1)] = True
+    return bool(used.all())

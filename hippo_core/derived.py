@@ -12,7 +12,9 @@ import shutil
 import time
 import unicodedata
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from hippo_core.text import canonical_json, sha256_hex
 FORMAT = 1
 MANIFEST = "manifest.json"
 _DRAFT = "draft-"
-_ABANDONED = 3600  # seconds after which a draft is nobody's
+_ABANDONED = 3600.0  # seconds after which a draft is nobody's
 _LIMIT = 1 << 20  # bytes of a manifest
 
 log = logging.getLogger(__name__)
@@ -47,17 +49,19 @@ class DerivedFiles:
         self, root: Path | None, store_id: str, namespace: str, config: HippoConfig
     ) -> None:
         self._folder = None if root is None else root / sha256_hex(namespace)[:32]
+        self._belongs = {"store": store_id, "namespace": sha256_hex(namespace)}
         self._fits = {
             "format": FORMAT,
-            "store": store_id,
-            "namespace": sha256_hex(namespace),
             "unicode": unicodedata.unidata_version,  # phrase keys depend on it
             "synonymy_threshold": config.synonymy_threshold if config.synonymy else None,
             "triple_rendering": config.triple_rendering,
         }
 
-    def write(self, corpus: Corpus, state: State) -> Path | None:
-        """Write a corpus and delete those of other states; give its folder.
+    def write(self, corpus: Corpus, state: State, is_present: Callable[[], bool]) -> Path | None:
+        """Write a corpus in place of those that are there; give its folder.
+
+        None where its state is not the present one once it is written: then it may hold what was
+        deleted meanwhile, and goes too.
 
         Raises:
             OSError: It cannot be written.
@@ -65,29 +69,34 @@ class DerivedFiles:
         if self._folder is None:
             return None
         self._folder.mkdir(parents=True, exist_ok=True)
+        others = self._folders()  # not those that another handle puts beside it from now on
         draft = self._folder / f"{_DRAFT}{uuid.uuid4().hex}"
-        draft.mkdir()
+        place = self._folder / f"{state.version:012d}-{uuid.uuid4().hex[:8]}"
+        is_kept = False
         try:
+            draft.mkdir()
             hashes = write_corpus(corpus, draft)
-            manifest = {**self._fits, **_plain(state), "files": hashes}
+            manifest = {**self._belongs, **self._fits, **asdict(state), "files": hashes}
             (draft / MANIFEST).write_text(canonical_json(manifest), encoding="utf-8")
-            place = self._folder / f"{state.version:012d}-{uuid.uuid4().hex[:8]}"
             draft.rename(place)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
-        self.delete(but=place)
-        return place
+            is_kept = is_present()
+        finally:
+            for folder in others if is_kept else (draft, place):
+                shutil.rmtree(folder, ignore_errors=True)
+        self._delete_drafts(_ABANDONED)
+        return place if is_kept else None
 
-    def newest(self) -> tuple[Corpus, State] | None:
-        """Map the newest corpus that can be used; the caller knows whether its commit was made."""
+    def newest(self, holds: Callable[[State], bool]) -> tuple[Corpus, State] | None:
+        """Map the newest corpus that can be used, of a state that holds."""
         for folder in self._folders():
             try:
                 manifest = self._manifest(folder)
-                return map_corpus(folder), State(
-                    int(manifest["version"]), str(manifest["commit"]), manifest["generation"]
-                )
-            except (DamagedFilesError, OSError, KeyError, TypeError, ValueError) as error:
+                misfit = [name for name, value in self._fits.items() if manifest[name] != value]
+                if misfit:
+                    log.info("derived files in %s were made with another %s", folder, misfit[0])
+                elif holds(state := _state_of(manifest)):
+                    return map_corpus(folder), state
+            except (OSError, ValueError) as error:
                 log.warning("derived files in %s are not used: %s", folder, error)
         return None
 
@@ -96,10 +105,10 @@ class DerivedFiles:
         found = []
         for folder in self._folders():
             try:
-                files = dict(self._manifest(folder)["files"])
-                wrong = [name for name, digest in files.items() if _differs(folder, name, digest)]
+                files = self._manifest(folder)["files"].items()
+                wrong = [name for name, digest in files if _differs(folder, name, digest)]
                 found += [f"{folder / name} is not what was written" for name in wrong]
-            except (DamagedFilesError, OSError, KeyError, TypeError, ValueError) as error:
+            except (OSError, ValueError) as error:
                 found.append(f"{folder}: {error}")
         return found
 
@@ -107,45 +116,74 @@ class DerivedFiles:
         """Read and write no files from now on."""
         self._folder = None
 
-    def delete(self, *, but: Path | None = None) -> None:
-        """Delete all corpora but one, and drafts that nobody writes any more.
+    def delete(self) -> None:
+        """Delete all corpora, and what is being written: who writes it is told by an OSError.
 
         On systems where a mapped file cannot be deleted, that waits for the next time.
         """
         for folder in self._folders():
-            if folder != but:
-                shutil.rmtree(folder, ignore_errors=True)
-        drafts = self._folder.glob(f"{_DRAFT}*") if self._folder is not None else ()
-        for draft in drafts:
-            if time.time() - draft.stat().st_mtime > _ABANDONED:
-                shutil.rmtree(draft, ignore_errors=True)
-        if but is None and self._folder is not None and self._folder.is_dir():
-            try:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._delete_drafts(0)
+        if self._folder is not None:
+            with suppress(OSError):  # there is none, or another process writes in it
                 self._folder.rmdir()
-            except OSError:  # a draft of another process is in it
-                pass
 
     def _folders(self) -> list[Path]:
         """Give the folders of whole corpora, the newest first."""
-        if self._folder is None or not self._folder.is_dir():
+        return [f for f in self._there() if not f.name.startswith(_DRAFT) and f.is_dir()]
+
+    def _delete_drafts(self, age: float) -> None:
+        """Delete drafts that were begun so many seconds ago."""
+        for draft in self._there():
+            with suppress(OSError):  # it was finished meanwhile
+                if draft.name.startswith(_DRAFT) and time.time() - draft.stat().st_mtime >= age:
+                    shutil.rmtree(draft, ignore_errors=True)
+
+    def _there(self) -> list[Path]:
+        if self._folder is None:
             return []
-        found = [f for f in self._folder.iterdir() if not f.name.startswith(_DRAFT)]
-        return sorted(found, reverse=True)
+        try:
+            return sorted(self._folder.iterdir(), reverse=True)
+        except OSError:  # mostly since there is none
+            return []
 
     def _manifest(self, folder: Path) -> dict[str, Any]:
-        path = folder / MANIFEST
-        if path.stat().st_size > _LIMIT:
+        """Read a manifest of this namespace; every name that `write` gives it is there."""
+        with (folder / MANIFEST).open("rb") as file:
+            text = file.read(_LIMIT + 1)
+        if len(text) > _LIMIT:
             raise DamagedFilesError(f"{MANIFEST} is too long")
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        for name, value in self._fits.items():
+        try:
+            manifest = json.loads(text)
+        except RecursionError as error:
+            raise DamagedFilesError(f"{MANIFEST} is nested too deep") from error
+        if not isinstance(manifest, dict) or not _is_whole(manifest, self._fits):
+            raise DamagedFilesError(f"{MANIFEST} is not what was written")
+        for name, value in self._belongs.items():
             if manifest.get(name) != value:
                 raise DamagedFilesError(f"made with {name}={manifest.get(name)!r}, not {value!r}")
-        found: dict[str, Any] = manifest
-        return found
+        return manifest
 
 
-def _plain(state: State) -> dict[str, Any]:
-    return {"version": state.version, "commit": state.commit, "generation": state.generation}
+def _is_whole(manifest: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Whether a manifest has all of its values, of their types."""
+    files, generation = manifest.get("files"), manifest.get("generation")
+    return (
+        manifest.keys() >= {*names, "generation"}
+        and _is_count(manifest.get("version"))
+        and isinstance(manifest.get("commit"), str)
+        and (generation is None or _is_count(generation))
+        and isinstance(files, dict)
+        and all(isinstance(digest, str) for digest in files.values())
+    )
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63  # as the database counts
+
+
+def _state_of(manifest: Mapping[str, Any]) -> State:
+    return State(manifest["version"], manifest["commit"], manifest["generation"])
 
 
 def _differs(folder: Path, name: str, digest: str) -> bool:

@@ -114,18 +114,15 @@ class HippoIndex:
         if len(corpus) < WORTH_KEEPING:
             return
         try:
-            place = self.files.write(corpus, state)
-            with self.store.read() as reader:
-                if reader.commit(self.namespace) != (state.version, state.commit):
-                    self.files.delete()  # it may hold what was deleted meanwhile
-                    return
+            place = self.files.write(corpus, state, lambda: self._is_present(state))
         except OSError as error:
             log.warning("what is derived of %s could not be kept: %s", self.store.name, error)
             return
-        log.debug("kept what is derived in %s", place)
-        with self._lock:
-            if self._state == state:
-                self._unsaved = 0
+        if place is not None:
+            log.debug("kept what is derived in %s", place)
+            with self._lock:
+                if self._state == state:
+                    self._unsaved = 0
 
     def save_if_much_changed(self) -> None:
         """Keep what is derived once a good part of it is new."""
@@ -141,10 +138,14 @@ class HippoIndex:
 
     def rebuild(self) -> None:
         """Derive everything from the store again."""
-        with self._lock:
+        with self.committing, self._lock:  # a plan of synonyms is for what was there
             self.files.delete()
             self._start_over()
         self.snapshot()
+
+    def _is_present(self, state: State) -> bool:
+        with self.store.read() as reader:
+            return reader.commit(self.namespace) == (state.version, state.commit)
 
     def _continues(self, reader: Reader, state: State) -> bool:
         """Whether the store's present state came from this one by the changes in its log."""
@@ -153,8 +154,8 @@ class HippoIndex:
         return reader.has_commit(self.namespace, state.version, state.commit)
 
     def _take_files(self, reader: Reader) -> None:
-        found = self.files.newest()
-        if found is not None and self._continues(reader, found[1]):
+        found = self.files.newest(lambda state: self._continues(reader, state))
+        if found is not None:
             self._start_over(*found)
 
     def _apply(self, reader: Reader, plan: SynonymPlan | None) -> None:
@@ -173,9 +174,9 @@ class HippoIndex:
 
     def _unmap(self) -> None:
         """Give what was mapped the form in which it can change."""
-        if self._mapped is None:
+        corpus = self._mapped
+        if corpus is None:
             return
-        corpus, self._mapped = self._mapped, None
         self._columns = Columns.of(corpus, self.render)
         self._vectors = {
             "passage": VectorTable(corpus.passage_vectors.view),
@@ -183,6 +184,7 @@ class HippoIndex:
             "triple": VectorTable(corpus.triple_vectors.view),
         }
         self._synonyms = self._synonyms_of(corpus.synonyms)
+        self._mapped = None  # at last: texts that were damaged raise an error above
 
     def _synonyms_of(self, pairs: SynonymPairs = NO_PAIRS) -> Synonyms:
         threshold = self.config.synonymy_threshold if self.config.synonymy else None
