@@ -95,6 +95,7 @@ def _all(memory: HippoRAG, embedder: Spoilt, scratch: Path) -> Iterator[Bad]:
     yield from _ids(memory)
     yield from _queries(memory)
     yield from _filters(memory)
+    yield from _upkeep(memory, scratch)
     yield from _settings()
     yield from _places(scratch)
     yield from _models(scratch)
@@ -236,10 +237,6 @@ def _queries(memory: HippoRAG) -> Iterator[Bad]:
 
 
 def _filters(memory: HippoRAG) -> Iterator[Bad]:
-    import inspect
-
-    if "where" not in inspect.signature(memory.retrieve).parameters:
-        return
     filters: tuple[tuple[Any, str], ...] = (
         (5, "where|filter"),
         ("year = 1", "where|filter"),
@@ -257,8 +254,52 @@ def _filters(memory: HippoRAG) -> Iterator[Bad]:
         yield Bad(
             f"where={where!r}",
             names,
-            lambda where=where: memory.retrieve(QUERY, where=where),  # type: ignore[call-arg]
+            lambda where=where: memory.retrieve(QUERY, where=where),
         )
+
+
+def _upkeep(memory: HippoRAG, scratch: Path) -> Iterator[Bad]:
+    """What is asked of a memory as a thing that lasts."""
+    place = scratch / "copy"
+    uses: tuple[tuple[str, str, Any], ...] = (
+        ("delete nothing named", "ids=", lambda: memory.delete()),
+        ("delete by two", "one of", lambda: memory.delete(["a"], source_id="s")),
+        ("delete a source of bytes", "source_id", lambda: memory.delete(source_id=b"s")),  # type: ignore[arg-type]
+        ("delete by a str as filter", "where", lambda: memory.delete(where="all")),  # type: ignore[arg-type]
+        ("reextract by a str", "ids", lambda: memory.reextract("a")),
+        ("reembed with None", "embedder", lambda: memory.reembed(None)),  # type: ignore[arg-type]
+        ("aliases of a str", "alias", lambda: setattr(memory, "aliases", "USA")),
+        ("an alias that is no text", "alias", lambda: setattr(memory, "aliases", [["a", 5]])),
+        ("an alias of signs", "alias", lambda: setattr(memory, "aliases", [["a", "!!!"]])),
+        (
+            "aliases twice",
+            "two groups",
+            lambda: setattr(memory, "aliases", [["a", "b"], ["b", "c"]]),
+        ),
+        ("never_link three", "two", lambda: setattr(memory, "never_link", [("a", "b", "c")])),
+        ("never_link itself", "two", lambda: setattr(memory, "never_link", [("a", "A")])),
+        ("no strongest synonyms", "n must", lambda: memory.strongest_synonyms(0)),
+        ("backup to a URL", "folder", lambda: memory.backup("postgresql://host/db")),
+        (
+            "copy to a file system's root of another kind",
+            "store",
+            lambda: memory.copy_to("ftp://x"),
+        ),
+        (
+            "copy a namespace that is not",
+            "ghost",
+            lambda: memory.copy_to(place, namespaces=["ghost"]),
+        ),
+        (
+            "copy a str of namespaces",
+            "namespaces",
+            lambda: memory.copy_to(place, namespaces="default"),
+        ),
+    )
+    for what, names, use in uses:
+        yield Bad(what, names, use)
+    blind, item = HippoRAG(None, None), (Passage("Ada wrote."), Extraction())
+    yield Bad("add without an embedder", "embedder", lambda: blind.add_extracted([item]))
 
 
 def _settings() -> Iterator[Bad]:
@@ -331,7 +372,6 @@ def _models(scratch: Path) -> Iterator[Bad]:
     def open_(what: str, names: str, chat: Any, embedder: Any, **settings: Any) -> Bad:
         return Bad(f"open with {what}", names, lambda: HippoRAG(chat, embedder, **settings))
 
-    yield open_("no embedder", "embedder", None, None)
     yield open_("an embedder without aembed", "aembed", None, OnlySync())
     yield open_("an embedding function", "embedder", None, lambda texts: texts)
     yield open_("an object as chat model", "complete", object(), HashEmbedder())

@@ -224,6 +224,8 @@ class Handle:
         """
         if isinstance(namespaces, str):
             raise InputError("namespaces must be a list of names; put the one in a list")
+        for name in set(namespaces or ()) - set(self.namespaces()):
+            raise InputError(f"there is no namespace {name!r} to copy")
         target = Store(store)
         try:
             return copy_store(self._store, target, namespaces)
