@@ -65,6 +65,7 @@ class Reader:
     def __init__(self, connection: Connection, where: str = "the store") -> None:
         self._connection = connection
         self._where = where  # the store's name in an error message
+        self._makers: dict[tuple[str, int | None], tuple[int, int | None]] = {}  # seen so far
 
     # -- the history --------------------------------------------------------------------------
 
@@ -235,6 +236,8 @@ class Reader:
     ) -> dict[str, NDArray[np.float32]]:
         """Give the stored unit vectors among texts, by text; the current embedder's by default."""
         text_of = {text_key(text): text for text in texts}
+        if not text_of:
+            return {}
         made_by, dimension = self._made_by(namespace, generation)
         query = sa.select(vectors.c.text_key, vectors.c.vector).where(
             vectors.c.namespace == namespace,
@@ -290,16 +293,22 @@ class Reader:
 
     def _made_by(self, namespace: str, generation: int | None) -> tuple[int, int | None]:
         """Give the generation to use, and its dimension where that is known."""
-        if generation is None:
-            generation = self.generation(namespace)
-        if generation is None:
-            return UNRECORDED, None
-        dimension = self._connection.scalar(
-            sa.select(embedders.c.dimension).where(
-                embedders.c.namespace == namespace, embedders.c.generation == generation
+        known = self._makers.get((namespace, generation))
+        if known is None:
+            known = self._makers[namespace, generation] = self._maker(namespace, generation)
+        return known
+
+    def _maker(self, namespace: str, generation: int | None) -> tuple[int, int | None]:
+        current = sa.select(namespaces.c.generation).where(namespaces.c.namespace == namespace)
+        wanted = current.scalar_subquery() if generation is None else generation
+        found = self._connection.execute(
+            sa.select(embedders.c.generation, embedders.c.dimension).where(
+                embedders.c.namespace == namespace, embedders.c.generation == wanted
             )
-        )
-        return generation, dimension
+        ).one_or_none()
+        if found is None:
+            return UNRECORDED if generation is None else generation, None
+        return found.generation, found.dimension
 
     def _extraction_keys(self, namespace: str, *, pending: bool) -> set[str]:
         query = sa.select(extractions.c.text_key).where(

@@ -10,6 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
 
 from hippo_core.errors import EmbedderMismatchError, InputError
 from hippo_core.records import VALUES_AT_ONCE, Reader, StoredPassage, text_key
@@ -32,6 +33,10 @@ _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 class Writer(Reader):
     """Reads and writes inside one transaction that holds the write lock."""
+
+    def __init__(self, connection: Connection, where: str = "the store") -> None:
+        super().__init__(connection, where)
+        self._touched: set[str] = set()
 
     # -- extractions --------------------------------------------------------------------------
 
@@ -85,6 +90,8 @@ class Writer(Reader):
             EmbedderMismatchError: The generation's embedder was forgotten meanwhile, or its
                 vectors have another dimension.
         """
+        if not by_text:
+            return
         self.touch(namespace)
         made_by, dimension = self._made_by(namespace, generation)
         if generation is not None and dimension is None:
@@ -231,6 +238,9 @@ class Writer(Reader):
 
     def touch(self, namespace: str) -> None:
         """Make a namespace known."""
+        if namespace in self._touched:
+            return
+        self._touched.add(namespace)
         insert: Any = _INSERT[self._connection.dialect.name](namespaces)
         known = insert.values(namespace=namespace, version=0, generations=0)
         self._connection.execute(known.on_conflict_do_nothing())
@@ -250,6 +260,7 @@ class Writer(Reader):
         Give how many generations of embedders were given out so far.
         """
         self.touch(namespace)
+        self._makers.clear()
         for table in (embedders, vectors):
             self._connection.execute(table.delete().where(table.c.namespace == namespace))
         committed = sa.and_(extractions.c.namespace == namespace, extractions.c.pending.is_(False))
@@ -258,6 +269,7 @@ class Writer(Reader):
 
     def set_namespace(self, namespace: str, **values: Any) -> None:
         """Set columns of a namespace."""
+        self._makers.clear()
         self._connection.execute(
             namespaces.update().where(namespaces.c.namespace == namespace).values(**values)
         )
@@ -305,9 +317,12 @@ class Writer(Reader):
             "probe": vector_bytes(probe),
             "dimension": len(probe),
         }
+        self._makers.clear()
         self.put(embedders, [row])
 
     def _purge_vector_keys(self, namespace: str, kind: Kind, keys: Sequence[str]) -> None:
+        if not keys:
+            return
         query = sa.select(embedders.c.generation).where(embedders.c.namespace == namespace)
         generations = [UNRECORDED, *self._connection.scalars(query)]  # as the primary key begins
         of_kind = sa.and_(
