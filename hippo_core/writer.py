@@ -10,6 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
 
 from hippo_core.errors import EmbedderMismatchError, InputError
 from hippo_core.records import VALUES_AT_ONCE, Reader, StoredPassage, text_key
@@ -32,6 +33,10 @@ _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 class Writer(Reader):
     """Reads and writes inside one transaction that holds the write lock."""
+
+    def __init__(self, connection: Connection, where: str = "the store") -> None:
+        super().__init__(connection, where)
+        self._touched: set[str] = set()
 
     # -- extractions --------------------------------------------------------------------------
 
@@ -253,6 +258,7 @@ class Writer(Reader):
         Give how many generations of embedders were given out so far.
         """
         self.touch(namespace)
+        self._makers.clear()
         for table in (embedders, vectors):
             self._connection.execute(table.delete().where(table.c.namespace == namespace))
         committed = sa.and_(extractions.c.namespace == namespace, extractions.c.pending.is_(False))
@@ -315,9 +321,12 @@ class Writer(Reader):
             "probe": vector_bytes(probe),
             "dimension": len(probe),
         }
+        self._makers.clear()
         self.put(embedders, [row])
 
     def _purge_vector_keys(self, namespace: str, kind: Kind, keys: Sequence[str]) -> None:
+        if not keys:
+            return
         query = sa.select(embedders.c.generation).where(embedders.c.namespace == namespace)
         generations = [UNRECORDED, *self._connection.scalars(query)]  # as the primary key begins
         of_kind = sa.and_(
