@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hippo_core.contributions import KeyedTriple
 from hippo_core.corpus import TRIPLE, Corpus, Selection
-from hippo_core.errors import InputError
+from hippo_core.errors import InputError, StoreCorruptError
 from hippo_core.synonyms import SynonymPairs
 from hippo_core.text import canonical_json, normalise_phrase
 
@@ -45,14 +45,23 @@ class Curation:
 
     @classmethod
     def from_json(cls, text: str | None) -> Curation:
-        """Read the stored form."""
+        """Read the stored form.
+
+        Raises:
+            StoreCorruptError: It is another one.
+        """
         if text is None:
             return cls()
-        stored = json.loads(text)
-        return cls(
-            tuple(tuple(group) for group in stored["aliases"]),
-            tuple((a, b) for a, b in stored["never_link"]),
-        )
+        try:
+            stored = json.loads(text)
+            return cls(
+                checked_aliases(stored.get("aliases", [])),
+                checked_pairs(stored.get("never_link", [])),
+            )
+        except (ValueError, AttributeError) as error:  # an InputError is a ValueError
+            raise StoreCorruptError(
+                f"the stored aliases cannot be read ({error}); set aliases and never_link again"
+            ) from error
 
 
 def checked_aliases(groups: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:

@@ -14,7 +14,7 @@ from hippo_core.copying import copy_store
 from hippo_core.curation import Curation, check_curation, checked_aliases, checked_pairs
 from hippo_core.drivers import Driver, Limiter
 from hippo_core.embedding import Embedding
-from hippo_core.errors import HippoError, InputError, StoreError
+from hippo_core.errors import HippoError, InputError, StoreCorruptError, StoreError
 from hippo_core.flows import Meter, Models
 from hippo_core.index import HippoIndex
 from hippo_core.inputs import check_config, check_methods, check_ports, checked_ids, is_unicode
@@ -137,7 +137,7 @@ class Handle:
         Raises:
             InputError: A group is no list of phrases, or a phrase is in two of them.
         """
-        self._curate(replace(self._curation(), aliases=checked_aliases(groups)))
+        self._curate(aliases=checked_aliases(groups))
 
     @property
     def never_link(self) -> tuple[tuple[str, str], ...]:
@@ -151,7 +151,7 @@ class Handle:
         Raises:
             InputError: A pair is not two phrases, or its phrases are aliases.
         """
-        self._curate(replace(self._curation(), never_link=checked_pairs(pairs)))
+        self._curate(never_link=checked_pairs(pairs))
 
     def strongest_synonyms(self, n: int = 50) -> list[SynonymEdge]:
         """Give the n synonymy edges of the highest cosine, for review."""
@@ -163,9 +163,15 @@ class Handle:
         with self._store.read() as reader:
             return Curation.from_json(reader.curation(self.namespace))
 
-    def _curate(self, curation: Curation) -> None:
-        check_curation(curation)
+    def _curate(self, **changes: Any) -> None:
         with self._store.write() as writer:
+            try:
+                before = Curation.from_json(writer.curation(self.namespace))
+            except StoreCorruptError as error:  # this is how it is mended
+                log.warning("%s", error)
+                before = Curation()
+            curation = replace(before, **changes)
+            check_curation(curation)
             writer.save_curation(self.namespace, curation.to_json())
 
     # -- upkeep -------------------------------------------------------------------------------

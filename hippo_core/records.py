@@ -329,10 +329,8 @@ class Reader:
             sa.select(embedders.c.dimension).where(
                 embedders.c.namespace == namespace, embedders.c.generation == generation
             )
-        ).one_or_none()
-        if found is None:
-            return UNRECORDED if generation is None else generation, None
-        return found.generation, found.dimension
+        )
+        return generation, dimension
 
     def _extraction_keys(self, namespace: str, *, pending: bool) -> set[str]:
         query = sa.select(extractions.c.text_key).where(

@@ -10,7 +10,6 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import Connection
 
 from hippo_core.errors import EmbedderMismatchError, InputError
 from hippo_core.records import VALUES_AT_ONCE, Reader, StoredPassage, text_key
@@ -33,10 +32,6 @@ _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 class Writer(Reader):
     """Reads and writes inside one transaction that holds the write lock."""
-
-    def __init__(self, connection: Connection, where: str = "the store") -> None:
-        super().__init__(connection, where)
-        self._touched: set[str] = set()
 
     # -- extractions --------------------------------------------------------------------------
 

@@ -536,7 +536,7 @@ def test_a_wrong_answer_surfaces_from_the_memory_and_nothing_is_shown():
     [
         {"chat_model": "gpt-4"},
         {"chat_model": object()},
-        {"embedder": None},
+        {"embedder": "MiniLM"},
         {"embedder": object()},
         {"embedder": fixed(embed=1), "openie": object()},
         {
