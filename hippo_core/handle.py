@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -135,7 +135,8 @@ class Handle:
         Raises:
             InputError: A group is no list of phrases, or a phrase is in two of them.
         """
-        self._curate(replace(self._curation(), aliases=checked_aliases(groups)))
+        aliases = checked_aliases(groups)
+        self._curate(lambda kept: replace(kept, aliases=aliases))
 
     @property
     def never_link(self) -> tuple[tuple[str, str], ...]:
@@ -149,7 +150,8 @@ class Handle:
         Raises:
             InputError: A pair is not two phrases, or its phrases are aliases.
         """
-        self._curate(replace(self._curation(), never_link=checked_pairs(pairs)))
+        never_link = checked_pairs(pairs)
+        self._curate(lambda kept: replace(kept, never_link=never_link))
 
     def strongest_synonyms(self, n: int = 50) -> list[SynonymEdge]:
         """Give the n synonymy edges of the highest cosine, for review."""
@@ -161,9 +163,10 @@ class Handle:
         with self._store.read() as reader:
             return Curation.from_json(reader.curation(self.namespace))
 
-    def _curate(self, curation: Curation) -> None:
-        check_curation(curation)
+    def _curate(self, change: Callable[[Curation], Curation]) -> None:
         with self._store.write() as writer:
+            curation = change(Curation.from_json(writer.curation(self.namespace)))
+            check_curation(curation)
             writer.save_curation(self.namespace, curation.to_json())
 
     # -- upkeep -------------------------------------------------------------------------------
