@@ -12,7 +12,7 @@ INSTALL    := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow bench-quality bench-musique clean
+.PHONY: help demo test lint format test-slow test-postgres crash-test bench-quality bench-lifecycle bench-musique clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -35,6 +35,12 @@ format: $(VENV)/.test ## Format the code and mend what lint can mend
 test-slow: $(VENV)/.test ## The tests that take longer, if there are any
 	$(PY) -m pytest -m "slow and not e2e" || [ $$? -eq 5 ]
 
+crash-test: $(VENV)/.test ## Kill a writing process 200 times: no commit and no reply is lost
+	$(PY) benchmarks/crash.py --kills 200
+
+test-postgres: $(VENV)/.test ## The core's tests with stores on a PostgreSQL server that ends with them
+	$(PY) tests/postgres_server.py $(PY) -m pytest tests/core
+
 bench-quality: ## Recall on MuSiQue, where HIPPO_BENCH_DATA has it
 	@if [ -d "$(HIPPO_BENCH_DATA)/musique_train" ]; then $(MAKE) --no-print-directory bench-musique; \
 	else echo "no data in $(HIPPO_BENCH_DATA)/musique_train: set HIPPO_BENCH_DATA; nothing was run"; fi
@@ -43,6 +49,9 @@ bench-musique: $(VENV_BENCH)/.bench
 	$(PY_BENCH) benchmarks/musique_train.py
 	$(PY_BENCH) benchmarks/musique_train.py --keys reference
 	$(PY_BENCH) benchmarks/musique_train.py --encoder int8
+
+bench-lifecycle: $(VENV)/.test ## Crashes, bad inputs, readers beside a writer, and costs at 10,000
+	$(PY) benchmarks/lifecycle.py
 
 clean: ## Remove whatever make has made
 	rm -rf $(VENV) $(VENV_BENCH) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks

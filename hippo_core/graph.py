@@ -84,13 +84,17 @@ class KnowledgeGraph:
         per_triple = (
             self._times_stated if every_occurrence else np.diff(self.triple_passages.indptr)
         )
-        left, right = self.triple_phrases.min(axis=1), self.triple_phrases.max(axis=1)
+        subjects, objects = self.triple_phrases.T
+        left, right = np.minimum(subjects, objects), np.maximum(subjects, objects)
         joins = left != right  # self-loops carry no walk
-        shape = (self.n_phrases, self.n_phrases)
-        pairs = (left[joins], right[joins])
-        summed = sp.coo_array((per_triple[joins].astype(float), pairs), shape=shape).tocsr()
-        ends = np.repeat(np.arange(self.n_phrases), np.diff(summed.indptr))
-        return Edges(ends, summed.indices.astype(np.int64), summed.data)
+        pair = left[joins] * self.n_phrases + right[joins]
+        order = np.argsort(pair)
+        pair, counts = pair[order], per_triple[joins][order]
+        first = np.flatnonzero(np.diff(pair, prepend=-1))
+        summed = np.add.reduceat(counts, first) if len(first) else counts
+        pair = pair[first]
+        n = max(self.n_phrases, 1)
+        return Edges(pair // n, pair % n, summed.astype(np.float64))
 
     def phrase_edges(self, config: HippoConfig) -> Edges:
         """Give the edges among phrases: relation and synonymy edges, by the design's weights.
@@ -150,8 +154,7 @@ class KnowledgeGraph:
         both = objects != subjects
         rows = np.concatenate([subjects, objects[both]])
         columns = np.concatenate([np.arange(n), np.flatnonzero(both)])
-        place = (rows, columns)
-        return sp.coo_array((np.ones(len(rows)), place), shape=(self.n_phrases, n)).tocsr()
+        return _distinct_entries(np.ones(len(rows)), rows, columns, (self.n_phrases, n))
 
     def _held_by(self) -> sp.csr_array:
         held: sp.csr_array = (self.phrase_triples @ self.triple_passages).tocsr()
@@ -191,7 +194,18 @@ def _symmetric(edges: Sequence[Edges], size: int) -> sp.csr_array:
     left = np.concatenate([e.left for e in edges])
     right = np.concatenate([e.right for e in edges])
     weight = np.concatenate([e.weight for e in edges])
-    ends = (np.concatenate([left, right]), np.concatenate([right, left]))
-    matrix = sp.coo_array((np.concatenate([weight, weight]), ends), shape=(size, size))
-    matrix.has_canonical_format = True  # each pair stands once: nothing is to be summed
+    rows, columns = np.concatenate([left, right]), np.concatenate([right, left])
+    return _distinct_entries(np.concatenate([weight, weight]), rows, columns, (size, size))
+
+
+def _distinct_entries(
+    weights: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> sp.csr_array:
+    """Give a matrix of which each entry is given once."""
+    place = (rows.astype(np.int32), columns.astype(np.int32))
+    matrix = sp.coo_array((weights, place), shape=shape)
+    matrix.has_canonical_format = True  # nothing is to be summed, so nothing has to be sorted
     return matrix.tocsr()

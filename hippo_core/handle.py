@@ -17,7 +17,7 @@ from hippo_core.embedding import Embedding
 from hippo_core.errors import HippoError, InputError, StoreError
 from hippo_core.flows import Meter, Models
 from hippo_core.index import HippoIndex
-from hippo_core.inputs import check_methods, check_ports, checked_ids, is_unicode
+from hippo_core.inputs import check_config, check_methods, check_ports, checked_ids, is_unicode
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.store import Store
 from hippo_core.text import canonical_json
@@ -47,6 +47,8 @@ class Handle:
         if embedder is not None:
             check_methods(embedder, "embedder", ("embed", "aembed"))
         check_ports(chat_model, openie, recognition)
+        if config is not None:
+            check_config(config)
         self.config = config or HippoConfig()
         self.namespace = namespace
         self._models = Models(embedder, chat_model, openie, recognition)
@@ -205,6 +207,15 @@ class Handle:
         """
         self._store.backup(folder)
 
+    def save(self, folder: str | Path) -> None:
+        """Do what `backup` does; an earlier copy of this memory in the folder is replaced.
+
+        Raises:
+            NotAStoreError: The folder holds something else, or another store.
+            StoreError: The copy cannot be made; the earlier one is as it was.
+        """
+        self._store.save(folder)
+
     def copy_to(self, store: str | Path, *, namespaces: Collection[str] | None = None) -> list[str]:
         """Copy namespaces, all of them by default, to another store; give their names.
 
@@ -216,6 +227,8 @@ class Handle:
         """
         if isinstance(namespaces, str):
             raise InputError("namespaces must be a list of names; put the one in a list")
+        for name in set(namespaces or ()) - set(self.namespaces()):
+            raise InputError(f"there is no namespace {name!r} to copy")
         target = Store(store)
         try:
             return copy_store(self._store, target, namespaces)

@@ -9,7 +9,7 @@ from typing import get_args
 
 from hippo_core.config import HippoConfig
 from hippo_core.embedding import embedder_name
-from hippo_core.errors import InputError, ModelRequiredError
+from hippo_core.errors import ModelRequiredError
 from hippo_core.flows import Each, Flow, Meter, Metered, Models
 from hippo_core.handle import Handle
 from hippo_core.indexing import Indexing, OnProgress
@@ -23,6 +23,7 @@ from hippo_core.inputs import (
     checked_choice,
     checked_extractions,
     checked_passages,
+    checked_queries,
     checked_query,
     checked_search,
 )
@@ -402,8 +403,7 @@ class HippoRAG(Handle):
     def _many_flow(
         self, queries: Sequence[str], search: Search, models: Models
     ) -> Flow[list[Retrieval]]:
-        if isinstance(queries, str):
-            raise InputError("retrieve_many takes a list of queries; put the one in a list")
+        asked = checked_queries(queries)
 
         def one(query: str) -> Flow[Retrieval]:
             meter = Meter()
@@ -411,7 +411,7 @@ class HippoRAG(Handle):
             found: Retrieval = yield Metered(flow, meter)
             return found
 
-        all_found: list[Retrieval] = yield Each([one(query) for query in queries])
+        all_found: list[Retrieval] = yield Each([one(query) for query in asked])
         return all_found
 
     def _answer_flow(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from hippo_core.config import HippoConfig
 from hippo_core.errors import ConfigError, InputError
@@ -77,7 +77,7 @@ def checked_extractions(
     Raises:
         InputError: One of them cannot be used, or one text comes with two extractions.
     """
-    checked = [(checked_passage(passage), checked_extraction(e)) for passage, e in items]
+    checked = [_checked_pair(item) for item in _listed(items)]
     by_text: dict[str, Extraction] = {}
     for passage, extraction in checked:
         if by_text.setdefault(passage.full_text, extraction) != extraction:
@@ -86,6 +86,21 @@ def checked_extractions(
                 "passages of one text share theirs"
             )
     return [p for p, _ in checked], {p.id: e for p, e in checked}
+
+
+def _listed(items: object) -> list[Any]:
+    if isinstance(items, str | Passage | Mapping) or not isinstance(items, Iterable):
+        raise InputError(
+            f"add_extracted takes a list of (passage, extraction) pairs, got {type(items).__name__}"
+        )
+    return list(items)
+
+
+def _checked_pair(item: Any) -> tuple[Passage, Extraction]:
+    match item:
+        case (passage, extraction) if not isinstance(item, str):
+            return checked_passage(passage), checked_extraction(extraction)
+    raise InputError(f"each item must be a (passage, extraction) pair, got {item!r:.80}")
 
 
 def checked_passage(passage: Passage | str) -> Passage:
@@ -192,7 +207,22 @@ def checked_query(query: str) -> str:
     """
     if not isinstance(query, str) or not query.strip():
         raise InputError(f"the query must be text that is not blank, got {query!r}")
+    canonical_json(str(query), name="the query")
     return str(query)
+
+
+def checked_queries(queries: Sequence[str]) -> list[str]:
+    """Check a list of queries.
+
+    Raises:
+        InputError: It is no list, or one of them is blank.
+    """
+    if isinstance(queries, str) or not isinstance(queries, Iterable):
+        raise InputError(
+            f"retrieve_many takes a list of queries, got {type(queries).__name__}; "
+            "put a single one in a list"
+        )
+    return [checked_query(query) for query in queries]
 
 
 class Chosen(NamedTuple):
@@ -228,6 +258,19 @@ def check_option(name: str, value: object, options: Sequence[str]) -> None:
         raise InputError(f"{name} must be one of {', '.join(options)}, got {value!r}")
 
 
+def check_config(config: object) -> None:
+    """Refuse what are no settings.
+
+    Raises:
+        ConfigError: They are of another type.
+    """
+    if not isinstance(config, HippoConfig):
+        raise ConfigError(
+            f"config must be a HippoConfig, got {type(config).__name__}; "
+            "write HippoConfig(damping=0.5) or HippoConfig.hipporag()"
+        )
+
+
 def checked_settings(config: HippoConfig | None, own: HippoConfig) -> HippoConfig:
     """Give the settings of one query: the memory's own, or others that fit its index.
 
@@ -236,6 +279,7 @@ def checked_settings(config: HippoConfig | None, own: HippoConfig) -> HippoConfi
     """
     if config is None:
         return own
+    check_config(config)
     for name in _SHAPED_BY:
         if getattr(config, name) != getattr(own, name):
             raise ConfigError(

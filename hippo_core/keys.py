@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from heapq import merge
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -13,6 +14,15 @@ from numpy.typing import NDArray
 K = TypeVar("K", bound=Any)  # hashable, and ordered among its like
 
 _FEW = 64  # items that are put in order one by one
+_RUN = 10_000  # items that are sorted at once
+
+
+def _sorted_by_runs(items: list[K]) -> list[K]:
+    """Sort without holding the interpreter for long: other threads go on between runs."""
+    if len(items) <= _RUN:
+        return sorted(items)
+    runs = [sorted(items[start : start + _RUN]) for start in range(0, len(items), _RUN)]
+    return list(merge(*runs))
 
 
 class Keys(Generic[K]):
@@ -30,16 +40,18 @@ class Keys(Generic[K]):
     ([1], False)
     """
 
-    def __init__(self, items: Iterable[K] = (), uses: Iterable[int] = ()) -> None:
-        """Begin with distinct items at slots 0, 1, ..., each used so often."""
+    def __init__(
+        self, items: Iterable[K] = (), uses: Iterable[int] = (), *, in_order: bool = False
+    ) -> None:
+        """Begin with distinct items at slots 0, 1, ..., each used so often; sorted, `in_order`."""
         self.items: list[K] = list(items)
         """By slot; None at a freed one."""
         self._slot_of: dict[K, int] = {item: slot for slot, item in enumerate(self.items)}
         self._uses: list[int] = list(uses)
         self._free: list[int] = []
         self._unused: set[int] = set()
-        self._sorted: list[K] | None = None  # until `order` is asked for
-        self._order = array("q")
+        self._sorted = list(self.items) if in_order else None  # None until `order` is asked for
+        self._order = array("q", range(len(self.items)) if in_order else ())
         self._coming: dict[K, int] = {}  # not in order yet
         self._going: set[K] = set()  # in order still
 
@@ -98,7 +110,7 @@ class Keys(Generic[K]):
     def order(self) -> NDArray[np.int64]:
         """Give the slots of all items, sorted by item, shape (n,)."""
         if self._sorted is None:
-            self._sorted = sorted(self._slot_of)
+            self._sorted = _sorted_by_runs(list(self._slot_of))
             self._order = self._slots_of(self._sorted)
         elif len(self._going) + len(self._coming) <= _FEW:
             for item in self._going:
@@ -110,7 +122,7 @@ class Keys(Generic[K]):
                 self._order.insert(place, slot)
         else:
             stay = [item for item in self._sorted if item not in self._going]
-            self._sorted = sorted(stay + sorted(self._coming))  # two runs: one merge
+            self._sorted = list(merge(stay, _sorted_by_runs(list(self._coming))))
             self._order = self._slots_of(self._sorted)
         self._going.clear()
         self._coming.clear()

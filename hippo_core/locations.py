@@ -46,14 +46,15 @@ def checked_location(location: str | Path | None) -> Path | sa.URL | None:
     except (sa.exc.ArgumentError, ValueError):  # which may show the password
         raise InputError(f"{accepted}, got a {scheme} URL that cannot be read") from None
     if url.host and "%" in url.host:  # as libpq writes the folder of a socket
-        url = url.set(host=None).update_query_dict({"host": unquote(url.host)})
+        url = url.set(host="").update_query_dict({"host": unquote(url.host)})
     return url
 
 
 def shown(url: sa.URL) -> str:
     """Give a URL as a person may see it, without its secrets."""
     hidden = {name: "***" for name in _SECRETS if name in url.query}
-    return url.update_query_dict(hidden).render_as_string(hide_password=True)
+    url = url.set(drivername="postgresql").update_query_dict(hidden)
+    return url.render_as_string(hide_password=True)
 
 
 def is_read_only(path: Path) -> bool:

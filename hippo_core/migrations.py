@@ -117,8 +117,8 @@ def _from_1(connection: Connection) -> None:
             index.create(connection, checkfirst=True)
     run(
         "INSERT INTO hippo_namespaces (namespace, version, generation, generations) "
-        "SELECT namespace, version, iif(embedder IS NULL, NULL, 1), iif(embedder IS NULL, 0, 1) "
-        "FROM namespaces"
+        "SELECT namespace, version, CASE WHEN embedder IS NULL THEN NULL ELSE 1 END, "
+        "embedder IS NOT NULL FROM namespaces"
     )
     for name in ("hippo_passages", "hippo_extractions", "vectors"):
         run(

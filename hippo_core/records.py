@@ -65,6 +65,8 @@ class Reader:
     def __init__(self, connection: Connection, where: str = "the store") -> None:
         self._connection = connection
         self._where = where  # the store's name in an error message
+        self._rows: dict[str, sa.Row[Any] | None] = {}
+        self._makers: dict[tuple[str, int | None], tuple[int, int | None]] = {}
 
     # -- the history --------------------------------------------------------------------------
 
@@ -242,6 +244,8 @@ class Reader:
     ) -> dict[str, NDArray[np.float32]]:
         """Give the stored unit vectors among texts, by text; the current embedder's by default."""
         text_of = {text_key(text): text for text in texts}
+        if not text_of:
+            return {}
         made_by, dimension = self._made_by(namespace, generation)
         query = sa.select(vectors.c.text_key, vectors.c.vector).where(
             vectors.c.namespace == namespace,
@@ -286,7 +290,12 @@ class Reader:
     # -- parts --------------------------------------------------------------------------------
 
     def _of_namespace(self, column: sa.Column[Any], namespace: str) -> Any:
-        return self._connection.scalar(sa.select(column).where(namespaces.c.namespace == namespace))
+        """Give what stands in the row of a namespace, which a transaction reads once."""
+        if namespace not in self._rows:
+            query = sa.select(namespaces).where(namespaces.c.namespace == namespace)
+            self._rows[namespace] = self._connection.execute(query).one_or_none()
+        row = self._rows[namespace]
+        return None if row is None else row._mapping[column]
 
     def _commit_id(self, namespace: str, version: int) -> str | None:
         return self._connection.scalar(
@@ -306,6 +315,12 @@ class Reader:
 
     def _made_by(self, namespace: str, generation: int | None) -> tuple[int, int | None]:
         """Give the generation to use, and its dimension where that is known."""
+        found = self._makers.get((namespace, generation))
+        if found is None:
+            found = self._makers[namespace, generation] = self._maker(namespace, generation)
+        return found
+
+    def _maker(self, namespace: str, generation: int | None) -> tuple[int, int | None]:
         if generation is None:
             generation = self.generation(namespace)
         if generation is None:

@@ -8,6 +8,7 @@ commit of passages is all or nothing.
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ from hippo_core.records import Reader
 from hippo_core.tables import SCHEMA_VERSION, metadata
 from hippo_core.writer import Writer
 
-_READER_TIMEOUT = 500  # milliseconds that the log waits for readers of an old state
+_READER_TIMEOUT = 100  # milliseconds that the log waits for readers of an old state
 _PURGE_TIMEOUT = 5_000  # and where it must not stay
 
 logger = logging.getLogger(__name__)
@@ -175,7 +176,7 @@ class Store:
         """
         place = checked_location(folder)
         if not isinstance(place, Path):
-            raise InputError(f"backup takes a folder, got {folder!r}")
+            raise InputError("backup takes a folder, not a URL nor None")
         with drafted(place) as draft:
             if self.url is not None:
                 copy = Store(draft)
@@ -188,6 +189,33 @@ class Store:
                 with self._entered(exclusive=alone), driver_of(self._engine) as driver:
                     copy_database(driver, draft / DATABASE)
 
+    def save(self, folder: str | Path) -> None:
+        """Do what `backup` does; an earlier copy of this store in the folder is replaced.
+
+        Whoever has that copy open sees the new state at the next query.
+
+        Raises:
+            NotAStoreError: The folder holds something else, or another store.
+            StoreError: The copy cannot be made; the earlier one is as it was.
+        """
+        place = checked_location(folder)
+        if not isinstance(place, Path) or self.url is not None or not (place / DATABASE).exists():
+            self.backup(folder)
+            return
+        if self.folder is not None and place.resolve() == self.folder.resolve():
+            return
+        earlier = Store(place, create=False)
+        try:
+            if earlier.id != self.id:
+                raise NotAStoreError(f"{place} holds another store; save to a folder of its own")
+            alone = self._kept is not None
+            with self._entered(exclusive=alone), driver_of(self._engine) as driver:
+                copy_database(driver, place / DATABASE)
+            if earlier.snapshots is not None:
+                shutil.rmtree(earlier.snapshots, ignore_errors=True)  # may hold deleted text
+        finally:
+            earlier.close()
+
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
@@ -199,13 +227,14 @@ class Store:
             if self._closed:
                 return
             try:
-                self.truncate_log()
+                if not self._carried:
+                    self.truncate_log()
             except StoreError as error:
                 logger.warning("closed without folding the log in: %s", error)
             finally:
                 self._closed = True
                 self._engine.dispose()
-                if self._kept is not None:
+                if self._kept is not None and not self._carried:
                     self._kept.end()
 
     def __repr__(self) -> str:

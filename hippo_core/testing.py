@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hippo_core.ports import ChatModel, Embedder
 from hippo_core.prompts import entities_prompt, triples_prompt
+from hippo_core.text import sha256_hex
 from hippo_core.types import Completion, Extraction, Kind, Message, TokenUsage
 
 Reply = str | Completion | Exception
@@ -136,6 +141,112 @@ class TableOpenIE:
     def query_entities(self, query: str) -> Sequence[str]:
         """Look a query up."""
         return self._queries.get(query, ())
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedReply:
+    """A reply that a logged model acknowledged."""
+
+    kind: str
+    """`chat`, or what texts were embedded for."""
+    keys: tuple[str, ...]
+    """What was asked: a hash of the messages, or the texts that were embedded in one call."""
+    asker: str
+    """The process and, in it, the task or thread that asked."""
+
+
+class LoggedChatModel:
+    """A chat model whose replies are in a file, and on disk, before they are given back.
+
+    So the file tells after a crash which replies were paid for. Threads and processes may share it.
+    """
+
+    def __init__(self, inner: ChatModel, path: str | Path) -> None:
+        self.name = _name(inner)
+        self._inner = inner
+        self._path = path
+
+    def complete(self, messages: Sequence[Message]) -> Completion:
+        """Answer a prompt."""
+        completion = self._inner.complete(messages)
+        self._log(messages)
+        return completion
+
+    async def acomplete(self, messages: Sequence[Message]) -> Completion:
+        """Answer a prompt."""
+        completion = await self._inner.acomplete(messages)
+        self._log(messages)
+        return completion
+
+    def _log(self, messages: Sequence[Message]) -> None:
+        key = sha256_hex(*(part for message in messages for part in message))
+        _append(self._path, LoggedReply("chat", (key,), _asker()))
+
+
+class LoggedEmbedder:
+    """An embedder whose replies are in a file, and on disk, before they are given back."""
+
+    def __init__(self, inner: Embedder, path: str | Path) -> None:
+        self.name = _name(inner)
+        self.one_query_encoding = bool(getattr(inner, "one_query_encoding", False))
+        self._inner = inner
+        self._path = path
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        """Embed texts."""
+        rows = self._inner.embed(texts, kind)
+        _append(self._path, LoggedReply(kind, tuple(texts), _asker()))
+        return rows
+
+    async def aembed(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        """Embed texts."""
+        rows = await self._inner.aembed(texts, kind)
+        _append(self._path, LoggedReply(kind, tuple(texts), _asker()))
+        return rows
+
+
+def replies(path: str | Path) -> list[LoggedReply]:
+    """Read a file of logged replies, in the order in which they were given back.
+
+    A line that its process could not finish is left out: it was killed before the reply was given.
+    """
+    try:
+        lines = Path(path).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in filter(None, lines):
+        try:
+            logged = json.loads(line)
+        except ValueError:
+            continue
+        found.append(LoggedReply(logged["kind"], tuple(logged["keys"]), logged["asker"]))
+    return found
+
+
+def _append(path: str | Path, reply: LoggedReply) -> None:
+    # The line break comes first: it ends the line that a killed process left half-written.
+    line = b"\n" + json.dumps(asdict(reply)).encode("ascii")
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        while line:  # nearly always one write, so that lines of others do not come between
+            line = line[os.write(file, line) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _asker() -> str:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs in this thread
+        task = None
+    name = task.get_name() if task else f"thread {threading.get_ident()}"
+    return f"{os.getpid()} {name}"
+
+
+def _name(model: object) -> str:
+    return str(getattr(model, "name", "") or type(model).__qualname__)
 
 
 def _in_order(replies: Sequence[Reply]) -> Callable[[Sequence[Message]], Reply]:

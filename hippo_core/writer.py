@@ -85,6 +85,8 @@ class Writer(Reader):
             EmbedderMismatchError: The generation's embedder was forgotten meanwhile, or its
                 vectors have another dimension.
         """
+        if not by_text:
+            return
         self.touch(namespace)
         made_by, dimension = self._made_by(namespace, generation)
         if generation is not None and dimension is None:
@@ -231,9 +233,10 @@ class Writer(Reader):
 
     def touch(self, namespace: str) -> None:
         """Make a namespace known."""
-        insert: Any = _INSERT[self._connection.dialect.name](namespaces)
-        known = insert.values(namespace=namespace, version=0, generations=0)
-        self._connection.execute(known.on_conflict_do_nothing())
+        if self._of_namespace(namespaces.c.namespace, namespace) is None:
+            row = {"namespace": namespace, "version": 0, "generations": 0}
+            self._connection.execute(namespaces.insert(), row)
+            self._forget()
 
     def raise_version(self, namespace: str) -> int:
         """Begin a new version, with a commit of its own; give it."""
@@ -245,14 +248,20 @@ class Writer(Reader):
         return version
 
     def make_room(self, namespace: str) -> int:
-        """Delete embedders and vectors; give how many generations were given out so far."""
+        """Delete all of a namespace without passages but what is pending.
+
+        Give how many generations of embedders were given out so far.
+        """
         self.touch(namespace)
         for table in (embedders, vectors):
             self._connection.execute(table.delete().where(table.c.namespace == namespace))
+        committed = sa.and_(extractions.c.namespace == namespace, extractions.c.pending.is_(False))
+        self._connection.execute(extractions.delete().where(committed))
         return int(self._of_namespace(namespaces.c.generations, namespace))
 
     def set_namespace(self, namespace: str, **values: Any) -> None:
         """Set columns of a namespace."""
+        self._forget()
         self._connection.execute(
             namespaces.update().where(namespaces.c.namespace == namespace).values(**values)
         )
@@ -290,9 +299,15 @@ class Writer(Reader):
         ]
         self.put(changes, rows)
 
+    def _forget(self) -> None:
+        """Read the namespaces' rows again, and their embedders'."""
+        self._rows.clear()
+        self._makers.clear()
+
     def _put_embedder(
         self, namespace: str, generation: int, name: str, probe: NDArray[np.float32]
     ) -> None:
+        self._forget()
         row = {
             "namespace": namespace,
             "generation": generation,

@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, DocumentIndex, UpsertResponse
 
 from hippo_core import DeleteReport, IndexingError, IndexReport, InputError
-from langchain_hipporag.retriever import HippoRAGRetriever
+from langchain_hipporag.retriever import HippoRAGRetriever, OnProgress
 
 
 class HippoRAGDocumentIndex(HippoRAGRetriever, DocumentIndex):
@@ -53,25 +53,36 @@ class HippoRAGDocumentIndex(HippoRAGRetriever, DocumentIndex):
     """
 
     def upsert(
-        self, items: Sequence[Document], /, callbacks: Callbacks = None, **kwargs: Any
+        self,
+        items: Sequence[Document],
+        /,
+        callbacks: Callbacks = None,
+        progress: OnProgress | None = None,
+        **kwargs: Any,
     ) -> UpsertResponse:
         """Index documents, all or none.
 
         `index()` takes what it has handed over for done, whatever the response says. So a failure
-        is raised, and the next `index()` tries again.
+        is raised, and the next `index()` tries again. `upsert_kwargs` of `index()` bring what this
+        takes: `callbacks` and `progress`, as `add_documents`.
 
         Raises:
             IndexingError: Documents could not be read, or not in full; what was read is kept.
         """
         _refuse(kwargs)
-        return _upserted(self._add(items, None, "raise", callbacks))
+        return _upserted(self._add(items, None, "raise", callbacks, progress))
 
     async def aupsert(
-        self, items: Sequence[Document], /, callbacks: Callbacks = None, **kwargs: Any
+        self,
+        items: Sequence[Document],
+        /,
+        callbacks: Callbacks = None,
+        progress: OnProgress | None = None,
+        **kwargs: Any,
     ) -> UpsertResponse:
         """Do what `upsert` does, without blocking the event loop."""
         _refuse(kwargs)
-        return _upserted(await self._aadd(items, None, "raise", callbacks))
+        return _upserted(await self._aadd(items, None, "raise", callbacks, progress))
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> DeleteResponse:
         """Delete documents; one that is not there is no failure.

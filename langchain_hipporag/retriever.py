@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, Required, Self, TypedDict, Unpack
 
@@ -20,7 +21,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SkipValidation
 
 from hippo_core import (
     ChatModel,
@@ -32,8 +33,10 @@ from hippo_core import (
     InputError,
     OpenIE,
     Passage,
+    Progress,
     RecognitionMemory,
     Retrieval,
+    Where,
 )
 from langchain_hipporag._convert import to_document, to_passages, to_scored_document
 from langchain_hipporag._models import (
@@ -45,6 +48,7 @@ from langchain_hipporag._models import (
 )
 
 OnError = Literal["raise", "skip"]
+OnProgress = Callable[[Progress], None]
 
 EVENT = "hipporag_retrieval"  # the custom event of each retrieval
 
@@ -55,6 +59,7 @@ class _Fields(TypedDict, total=False):
     """The retriever's fields; `HippoRAGRetriever` documents them."""
 
     k: int
+    where: Where | None
     include_triples: bool
     score_mode: Literal["ppr", "relative"]
     title_key: str | None
@@ -73,6 +78,7 @@ class _Options(_Fields, total=False):
     config: HippoConfig | None
     openie: OpenIE | None
     recognition: RecognitionMemory | None
+    snapshot_dir: str | Path | None
 
 
 class _FillingOptions(_Options, total=False):
@@ -82,6 +88,7 @@ class _FillingOptions(_Options, total=False):
     persist_directory: str | Path | None
     on_error: OnError
     callbacks: Callbacks
+    progress: OnProgress | None
 
 
 class HippoRAGRetriever(BaseRetriever):
@@ -94,8 +101,13 @@ class HippoRAGRetriever(BaseRetriever):
         `pip install "hippo-core[langchain]"`, and the package of your models.
 
     Key init args:
-        hippo: The memory, shared by all copies of the retriever; the class methods make one.
+        hippo: The memory, shared by all copies of the retriever; the class methods make one. Its
+            upkeep is done on it: `retriever.hippo.verify()`, `purge()`, `backup(folder)`,
+            `copy_to(store)`, `retry_failed()`, `reextract()`, `aliases`, or
+            `reembed(LangChainEmbedder(embeddings))`.
         k: How many documents a query gives, unless it says otherwise.
+        where: Which documents are the corpus, unless a query says otherwise: a filter of their
+            metadata such as `{"year": {"$gte": 2020}}`, or a function of it; None for all.
         include_triples: Whether a document brings the triples that explain why it is here.
         score_mode: `relative`: the best document has 1.0, so that a cutoff keeps it; `ppr`: the
             mass of the walk, which is small. Neither is a confidence.
@@ -142,6 +154,16 @@ class HippoRAGRetriever(BaseRetriever):
         >>> len(retriever.invoke("Do hippos swim?", k=1))
         1
 
+        A filter ranks as a memory of only the documents that it allows would. It sees metadata as
+        it is stored: what `metadata_encoder` made of it, without `hipporag_score` and the like.
+        A query's filter takes the place of the retriever's, and `{}` allows all.
+
+        >>> retriever.invoke("Do hippos swim?", where={"source": "no such"})
+        []
+
+        A retriever whose memory is in a folder or on a server can be pickled: it opens the memory
+        again where it is unpickled.
+
         Each retrieval sends the custom event `hipporag_retrieval`: the path that it took, what
         went wrong on it, the linked triples, and what it cost.
 
@@ -166,10 +188,19 @@ class HippoRAGRetriever(BaseRetriever):
     # The constructor does no work: configurable fields call it at every invocation.
     hippo: HippoRAG = Field(repr=False, exclude=True)
     k: int = Field(default=5, ge=1)
+    where: SkipValidation[Where | None] = Field(default=None, exclude=True)
     include_triples: bool = False
     score_mode: Literal["ppr", "relative"] = "relative"
     title_key: str | None = "title"
     metadata_encoder: Callable[[Any], Any] | None = Field(default=None, repr=False, exclude=True)
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        if self.where is not None:
+            # No query is asked; what is no filter is refused now, not at the first one.
+            self.hippo.retrieve_many([], where=self.where)
+        if isinstance(self.where, Mapping):  # a later change of the caller's dict is not ours
+            self.where = deepcopy(dict(self.where))
 
     # -- make ---------------------------------------------------------------------------------
 
@@ -185,6 +216,7 @@ class HippoRAGRetriever(BaseRetriever):
         openie: OpenIE | None = None,
         recognition: RecognitionMemory | None = None,
         create: bool = True,
+        snapshot_dir: str | Path | None = None,
         **fields: Unpack[_Fields],
     ) -> Self:
         """Open the memory in a folder, or a new and empty one.
@@ -193,17 +225,20 @@ class HippoRAGRetriever(BaseRetriever):
             embeddings: LangChain's, or an Embedder of the core.
             llm: Reads the documents and judges linked triples; a Runnable, or a ChatModel of the
                 core. Without it nothing is judged.
-            persist_directory: The memory's folder. None: it ends with the process.
-            namespace: Name of the memory inside the folder.
+            persist_directory: The memory's folder, or the URL of a PostgreSQL database,
+                `postgresql://...`. None: it ends with the process.
+            namespace: Name of the memory inside the folder or database.
             config: Settings; the default is HippoRAG 2.
             openie: Reads the documents in place of `llm`.
             recognition: Judges linked triples in place of `llm`.
             create: Whether a missing folder becomes a new memory.
+            snapshot_dir: Where a memory in a database keeps derived files; None for nowhere.
             **fields: Fields of the retriever, such as `k`.
 
         Raises:
+            InputError: `where` is no filter, or `persist_directory` neither folder nor URL.
             TypeError: `llm` or `embeddings` is neither LangChain's nor the core's.
-            StoreError: The folder cannot be used, or was filled with other embeddings.
+            StoreError: The folder or database cannot be used, or was filled with other embeddings.
         """
         hippo = HippoRAG(
             as_chat_model(llm),
@@ -214,20 +249,21 @@ class HippoRAGRetriever(BaseRetriever):
             openie=openie,
             recognition=recognition,
             create=create,
+            snapshot_dir=snapshot_dir,
         )
         with _closed_on_error(hippo):
             return cls(hippo=hippo, **fields)
 
     @classmethod
     def load(cls, persist_directory: str | Path, **options: Unpack[_Options]) -> Self:
-        """Open the memory in a folder that is there; no model is called.
+        """Open the memory in a folder or database that is there; no model is called.
 
         Args:
-            persist_directory: The memory's folder.
+            persist_directory: The memory's folder, or the URL of a PostgreSQL database.
             **options: What `from_models` takes; without `llm` linked triples are not judged.
 
         Raises:
-            NotAStoreError: There is no memory in the folder.
+            NotAStoreError: There is no memory.
             EmbedderMismatchError: It was filled with other embeddings.
         """
         return cls.from_models(persist_directory=persist_directory, create=False, **options)
@@ -241,6 +277,7 @@ class HippoRAGRetriever(BaseRetriever):
         persist_directory: str | Path | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
+        progress: OnProgress | None = None,
         **options: Unpack[_Options],
     ) -> Self:
         """Open a memory and add documents to it.
@@ -249,16 +286,20 @@ class HippoRAGRetriever(BaseRetriever):
         `from_models` and `add_documents`, which can be called again.
 
         Args:
-            documents: What `add_documents` takes, as do `ids`, `on_error` and `callbacks`.
+            documents: What `add_documents` takes, as do `ids`, `on_error`, `callbacks` and
+                `progress`.
             ids: See there.
-            persist_directory: The memory's folder. None: it ends with the process.
+            persist_directory: What `from_models` takes.
             on_error: See there.
             callbacks: See there.
+            progress: See there.
             **options: What `from_models` takes.
         """
         retriever = cls.from_models(persist_directory=persist_directory, **options)
         with _closed_on_error(retriever.hippo):
-            retriever.add_documents(documents, ids=ids, on_error=on_error, callbacks=callbacks)
+            retriever.add_documents(
+                documents, ids=ids, on_error=on_error, callbacks=callbacks, progress=progress
+            )
         return retriever
 
     @classmethod
@@ -270,6 +311,7 @@ class HippoRAGRetriever(BaseRetriever):
         persist_directory: str | Path | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
+        progress: OnProgress | None = None,
         **options: Unpack[_Options],
     ) -> Self:
         """Do what `from_documents` does, without blocking the event loop."""
@@ -278,7 +320,7 @@ class HippoRAGRetriever(BaseRetriever):
         )
         with _closed_on_error(retriever.hippo):
             await retriever.aadd_documents(
-                documents, ids=ids, on_error=on_error, callbacks=callbacks
+                documents, ids=ids, on_error=on_error, callbacks=callbacks, progress=progress
             )
         return retriever
 
@@ -313,6 +355,7 @@ class HippoRAGRetriever(BaseRetriever):
         ids: Iterable[str] | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
+        progress: OnProgress | None = None,
     ) -> list[str]:
         """Index documents, and give their ids in the same order.
 
@@ -327,6 +370,7 @@ class HippoRAGRetriever(BaseRetriever):
                 visible and all that was read kept; or `skip`, with a warning in the log: only
                 its embedding finds it, until it is added again.
             callbacks: Handlers of the chat model's runs.
+            progress: Called after each document that was read, with counts and usage so far.
 
         Raises:
             IndexingError: Documents could not be read, and `on_error` is "raise".
@@ -334,7 +378,7 @@ class HippoRAGRetriever(BaseRetriever):
             ModelRequiredError: There is neither `llm` nor `openie`.
             ModelError: The embeddings failed; what was read is kept.
         """
-        return _ids(self._add(documents, ids, on_error, callbacks))
+        return _ids(self._add(documents, ids, on_error, callbacks, progress))
 
     async def aadd_documents(
         self,
@@ -343,17 +387,40 @@ class HippoRAGRetriever(BaseRetriever):
         ids: Iterable[str] | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
+        progress: OnProgress | None = None,
     ) -> list[str]:
         """Do what `add_documents` does, without blocking the event loop."""
-        return _ids(await self._aadd(documents, ids, on_error, callbacks))
+        return _ids(await self._aadd(documents, ids, on_error, callbacks, progress))
 
-    def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
-        """Delete documents and all that no other uses; the report names those not found."""
-        return self.hippo.delete(ids)
+    def delete_documents(
+        self,
+        ids: Collection[str] | None = None,
+        *,
+        where: Where | None = None,
+        source_id: str | None = None,
+    ) -> DeleteReport:
+        """Delete documents and all that no other uses; the report names ids that were not found.
 
-    async def adelete_documents(self, ids: Sequence[str]) -> DeleteReport:
+        Args:
+            ids: Of the documents to delete; or
+            where: A filter: those that it allows, `{}` for all; the retriever's own plays no part;
+                or
+            source_id: What their metadata hold under `source`.
+
+        Raises:
+            InputError: Not exactly one of the three is given.
+        """
+        return self.hippo.delete(ids, where=where, source_id=source_id)
+
+    async def adelete_documents(
+        self,
+        ids: Collection[str] | None = None,
+        *,
+        where: Where | None = None,
+        source_id: str | None = None,
+    ) -> DeleteReport:
         """Do what `delete_documents` does, without blocking the event loop."""
-        return await self.hippo.adelete(ids)
+        return await self.hippo.adelete(ids, where=where, source_id=source_id)
 
     # -- read ---------------------------------------------------------------------------------
 
@@ -366,11 +433,17 @@ class HippoRAGRetriever(BaseRetriever):
         self.hippo.close()
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        where: Where | None = None,
     ) -> list[Document]:
         found = self.hippo.retrieve(
             query,
             k=self.k if k is None else k,
+            where=self.where if where is None else where,
             score_mode=self.score_mode,
             chat_model=self._chat_model(run_manager.get_child()),
         )
@@ -378,11 +451,17 @@ class HippoRAGRetriever(BaseRetriever):
         return self._documents(found)
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        where: Where | None = None,
     ) -> list[Document]:
         found = await self.hippo.aretrieve(
             query,
             k=self.k if k is None else k,
+            where=self.where if where is None else where,
             score_mode=self.score_mode,
             chat_model=self._chat_model(run_manager.get_child()),
         )
@@ -408,10 +487,12 @@ class HippoRAGRetriever(BaseRetriever):
         ids: Iterable[str] | None,
         on_error: OnError,
         callbacks: Callbacks,
+        progress: OnProgress | None,
     ) -> IndexReport:
         return self.hippo.add(
             self._passages(documents, ids),
             on_error=on_error,
+            progress=progress,
             chat_model=self._chat_model(callbacks),
         )
 
@@ -421,10 +502,12 @@ class HippoRAGRetriever(BaseRetriever):
         ids: Iterable[str] | None,
         on_error: OnError,
         callbacks: Callbacks,
+        progress: OnProgress | None,
     ) -> IndexReport:
         return await self.hippo.aadd(
             self._passages(documents, ids),
             on_error=on_error,
+            progress=progress,
             chat_model=self._chat_model(callbacks),
         )
 

@@ -8,7 +8,6 @@ the command fails. As root it runs as an unprivileged user, and the package is i
 
 import contextlib
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -49,6 +48,8 @@ def server_user():
     """Give the user of the server: initdb refuses root."""
     if os.geteuid() != 0:
         return None
+    import pwd
+
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)

@@ -399,9 +399,10 @@ async def test_async_texts_equal_sync_texts(chat, embeddings, closing):
     assert await other.ainvoke("a") == one.invoke("a")
 
 
-async def test_a_batch_equals_single_calls(retriever, question):
-    queries = [f"{question} {n}" for n in range(10)]
+async def test_a_batch_equals_single_calls(retriever, documents, question):
+    queries = [f"{question} {d.page_content} {n}" for n, d in enumerate(documents * 17)]
     single = [retriever.invoke(query) for query in queries]
+    assert len({tuple(ids(found)) for found in single}) > 1
     assert retriever.batch(queries) == single
     assert await retriever.abatch(queries) == single
 

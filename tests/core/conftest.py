@@ -1,9 +1,14 @@
 """What several tests of the core use, as fixtures: a test folder bears no importable name."""
 
 import json
+import os
+import shutil
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -107,6 +112,81 @@ PATHS: dict[RetrievalPath, dict[str, object]] = {
     RetrievalPath.DENSE_FAILED: {"config": V1, "openie": _BlindOpenIE()},
     RetrievalPath.EMPTY: {"items": []},
 }
+
+
+# -- where stores are ------------------------------------------------------------------------------
+
+POSTGRES = os.environ.get("HIPPO_TEST_POSTGRES")  # as tests/postgres_server.py sets it
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what is about files where stores are on a server."""
+    if POSTGRES:
+        for item in items:
+            if mark := item.get_closest_marker("sqlite"):
+                reason = mark.kwargs.get("reason", "about the files of a store on disk")
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def new_location(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Path | str]]:
+    """Give a place for a new store: the folder that is asked for or another; or a server's URL."""
+    if not POSTGRES:
+        yield lambda folder=None: folder or tmp_path_factory.mktemp("memory") / "m"
+        return
+
+    import psycopg
+
+    schemas: list[str] = []
+
+    def new_schema(_folder: Path | None = None) -> str:
+        schemas.append(f"test_{uuid.uuid4().hex}")
+        run(f"CREATE SCHEMA {schemas[-1]}")
+        return f"{POSTGRES}&options=-csearch_path%3D{schemas[-1]}"
+
+    def run(statement: str) -> None:
+        with closing(psycopg.connect(POSTGRES, autocommit=True)) as connection:
+            connection.execute(statement)
+
+    yield new_schema
+    for schema in schemas:
+        run(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def store_location(new_location: Callable[..., Path | str], tmp_path: Path) -> Path | str:
+    """Give a place where a store can be created."""
+    return new_location(tmp_path / "m")
+
+
+def note_items(n: int, prefix: str = "p") -> list[tuple[Passage, Extraction]]:
+    """Give passages long enough that many of them fill some pages."""
+    return [
+        (
+            Passage(f"Ada wrote note {prefix}{i}. " * 20, id=f"{prefix}{i}"),
+            Extraction(triples=[("Ada", "wrote", f"note {prefix}{i}")]),
+        )
+        for i in range(n)
+    ]
+
+
+@pytest.fixture(scope="session")
+def filled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 40 passages on disk, to be copied."""
+    folder = tmp_path_factory.mktemp("filled") / "m"
+    with HippoRAG(None, HashEmbedder(), store=folder) as memory:
+        memory.add_extracted(note_items(40))
+    return folder
+
+
+@pytest.fixture
+def filled(store_location: Path | str, filled_folder: Path) -> Path | str:
+    """A store of 40 passages, closed."""
+    if isinstance(store_location, Path):
+        return Path(shutil.copytree(filled_folder, store_location))
+    with HippoRAG(None, HashEmbedder(), store=store_location) as memory:
+        memory.add_extracted(note_items(40))
+    return store_location
 
 
 # -- fixtures --------------------------------------------------------------------------------------

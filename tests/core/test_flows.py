@@ -673,7 +673,7 @@ def test_a_cancelled_add_shows_nothing_and_keeps_what_was_read():
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.01, 0.03, 0.1])
-def test_an_add_cancelled_at_any_time_is_whole_or_not_there(wait, tmp_path):
+def test_an_add_cancelled_at_any_time_is_whole_or_not_there(wait, store_location):
     texts = [f"Text {i}" for i in range(6)]
     openie = TableOpenIE({t: Extraction(triples=[("Ada", "wrote", t)]) for t in texts})
 
@@ -683,7 +683,7 @@ def test_an_add_cancelled_at_any_time_is_whole_or_not_there(wait, tmp_path):
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    with HippoRAG(None, HashEmbedder(), openie=openie, store=tmp_path / "m") as memory:
+    with HippoRAG(None, HashEmbedder(), openie=openie, store=store_location) as memory:
         asyncio.run(cancelled(memory))
         assert len(memory) in (0, 6)
         assert len(memory.add(texts).ids) == 6

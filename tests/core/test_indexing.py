@@ -224,9 +224,9 @@ def test_a_cut_reply_keeps_what_is_whole_and_is_asked_again(open_memory, reader)
     assert memory.stats().by_status == {"ok": 2}
 
 
-def test_a_failed_retry_keeps_what_the_cut_reply_said(open_memory, reader, tmp_path):
+def test_a_failed_retry_keeps_what_the_cut_reply_said(open_memory, reader, store_location):
     first = {("triples", ADA): [cut(), PermanentModelError("down"), PermanentModelError("down")]}
-    memory = open_memory(reader(first), store=tmp_path / "m")
+    memory = open_memory(reader(first), store=store_location)
     memory.add(batch(ADA))
     with pytest.raises(IndexingError, match="down"):
         memory.add(batch(ADA))
@@ -234,7 +234,7 @@ def test_a_failed_retry_keeps_what_the_cut_reply_said(open_memory, reader, tmp_p
     assert set(report.partial) == {"Ada"}
     assert "down" in report.partial["Ada"]
     assert not report.failed
-    again = open_memory(store=tmp_path / "m")
+    again = open_memory(store=store_location)
     for one in (memory, again):
         assert one.stats().by_status == {"partial": 1}
         assert one.retrieve("Ada").path.used_graph
@@ -312,14 +312,16 @@ def test_two_unreadable_replies_are_a_failure_and_no_third_is_asked(stage, open_
     assert chat.asked.count((stage, ADA)) == 2
 
 
-def test_entities_are_not_asked_again_where_only_the_triples_failed(open_memory, reader, tmp_path):
+def test_entities_are_not_asked_again_where_only_the_triples_failed(
+    open_memory, reader, store_location
+):
     first = {("triples", ADA): [PermanentModelError("x"), PermanentModelError("y")]}
     chat = reader(first)
-    memory = open_memory(chat, store=tmp_path / "m")
+    memory = open_memory(chat, store=store_location)
     memory.add(batch(ADA), on_error="skip")
     memory.add(batch(ADA), on_error="skip")
     memory.close()
-    open_memory(chat, store=tmp_path / "m").add(batch(ADA))
+    open_memory(chat, store=store_location).add(batch(ADA))
     assert chat.asked == [("entities", ADA)] + [("triples", ADA)] * 3
 
 
@@ -461,13 +463,14 @@ def test_half_of_an_interrupted_change_is_no_state(open_memory, monkeypatch):
     assert memory._index.snapshot().graph.phrases == ("ada", "notes")
 
 
-def test_what_an_aborted_add_read_can_be_forgotten(open_memory, reader, tmp_path):
+@pytest.mark.sqlite
+def test_what_an_aborted_add_read_can_be_forgotten(open_memory, reader, store_location):
     marked = "Xyzzyx met Quuxal."
     chat = ScriptedChatModel(
         lambda m: '{"named_entities": ["Xyzzyx"], "triples": [["Xyzzyx", "met", "Quuxal"]]}'
     )
     embedder = HashEmbedder()
-    memory = open_memory(chat, embedder, store=tmp_path / "m")
+    memory = open_memory(chat, embedder, store=store_location)
     memory.add_extracted([(Passage(ROME), Extraction(triples=[("Rome", "fell to", "Goths")]))])
     embedder.embed = lambda texts, kind: (_ for _ in ()).throw(PermanentModelError("down"))
     with pytest.raises(PermanentModelError):
@@ -475,7 +478,7 @@ def test_what_an_aborted_add_read_can_be_forgotten(open_memory, reader, tmp_path
     assert memory.forget_pending() == 1
     assert memory.forget_pending() == 0
     memory.close()
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "m").iterdir())
+    kept = b"".join(path.read_bytes() for path in store_location.iterdir())
     assert b"Xyzzyx" not in kept
     assert b"Goths" in kept
 
@@ -663,7 +666,7 @@ def test_no_embedding_call_is_larger_than_configured_and_no_text_goes_twice(size
 
 
 def test_an_embedder_that_fails_midway_keeps_what_was_read_and_embedded(
-    open_memory, reader, tmp_path
+    open_memory, reader, store_location
 ):
     class Failing(HashEmbedder):
         down = True
@@ -674,7 +677,7 @@ def test_an_embedder_that_fails_midway_keeps_what_was_read_and_embedded(
             return super().embed(texts, kind)
 
     chat, embedder = reader(), Failing()
-    memory = open_memory(chat, embedder, store=tmp_path / "m")
+    memory = open_memory(chat, embedder, store=store_location)
     with pytest.raises(PermanentModelError, match="quota"):
         memory.add(batch())
     assert len(memory) == 0
@@ -688,7 +691,7 @@ def test_an_embedder_that_fails_midway_keeps_what_was_read_and_embedded(
 
 @pytest.mark.parametrize("status", ["failed", "partial"])
 def test_a_retry_whose_embedding_fails_leaves_the_passage_as_it_was(
-    status, open_memory, reader, tmp_path
+    status, open_memory, reader, store_location
 ):
     """What was read is kept aside until its vectors are there too."""
 
@@ -705,13 +708,13 @@ def test_a_retry_whose_embedding_fails_leaves_the_passage_as_it_was(
     chat.first["triples", ADA] = first["triples", ADA] + [
         '{"triples": [["Ada", "wrote", "notes"], ["Ada", "met", "Bob"]]}'
     ]
-    memory = open_memory(chat, embedder, store=tmp_path / "m")
+    memory = open_memory(chat, embedder, store=store_location)
     memory.add(batch(ADA), on_error="skip")
     embedder.down = True
     with pytest.raises(PermanentModelError, match="quota"):
         memory.add(batch(ADA))
     embedder.down = False
-    again = open_memory(chat, HashEmbedder(), store=tmp_path / "m")
+    again = open_memory(chat, HashEmbedder(), store=store_location)
     for one in (memory, again):
         assert one.stats().by_status == {status: 1}
         assert len(one.retrieve("Ada")) == 1
@@ -769,16 +772,16 @@ def alike(n):
 
 
 def test_an_embedder_to_which_all_phrases_are_alike_is_refused_before_anything_is_visible(
-    open_memory, tmp_path
+    open_memory, store_location
 ):
     config = HippoConfig(synonymy_limit=2.0)
-    memory = open_memory(embedder=Alike(), config=config, store=tmp_path / "m")
+    memory = open_memory(embedder=Alike(), config=config, store=store_location)
     memory.add_extracted(alike(2))  # six pairs of four phrases
     before = memory.stats()
     with pytest.raises(SynonymyError, match=r"synonymy_threshold=0\.8"):
         memory.add_extracted(alike(6))
     assert memory.stats() == before
-    assert open_memory(embedder=Alike(), config=config, store=tmp_path / "m").stats() == before
+    assert open_memory(embedder=Alike(), config=config, store=store_location).stats() == before
     assert len(memory.retrieve("one")) == 2
 
 
@@ -880,9 +883,9 @@ def test_calls_of_two_adds_and_many_queries_share_the_limit(
 
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
 def test_adds_at_once_of_overlapping_passages_are_as_one_after_another(
-    on_disk, open_memory, reader, tmp_path
+    on_disk, open_memory, reader, store_location
 ):
-    memory = open_memory(reader(), store=tmp_path / "m" if on_disk else None)
+    memory = open_memory(reader(), store=store_location if on_disk else None)
     serial = open_memory(reader())
     texts = list(TABLE)
 
@@ -988,14 +991,14 @@ def test_what_is_no_list_of_ids_is_refused(ids, open_memory, reader):
     ],
 )
 def test_triples_that_render_alike_share_a_vector_and_outlive_each_other(
-    rendering, triples, open_memory, tmp_path
+    rendering, triples, open_memory, store_location
 ):
     config = HippoConfig(triple_rendering=rendering)
-    memory = open_memory(config=config, store=tmp_path / "m")
+    memory = open_memory(config=config, store=store_location)
     for id_, triple in zip("123", triples, strict=True):
         memory.add_extracted([(Passage(id_, id=id_), Extraction(triples=[triple]))])
     memory.delete(["1"])
     memory.add_extracted([(Passage("2", id="2"), Extraction())])
-    again = open_memory(config=config, store=tmp_path / "m")
+    again = open_memory(config=config, store=store_location)
     for one in (memory, again):
         assert [t.triple for t in one.retrieve("a b c d").triples] == [triples[2]]

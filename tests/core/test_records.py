@@ -1,5 +1,7 @@
 """What one transaction reads and writes: history, namespaces, embedders, vectors."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
@@ -12,11 +14,10 @@ OTHER = np.array([0, 0, 1], dtype=np.float32)
 READ = Extraction(("Ada",), [("Ada", "wrote", "notes")])
 
 
-@pytest.fixture
-def store():
-    with_ = Store(None)
-    yield with_
-    with_.close()
+@pytest.fixture(params=["memory", "disk"])
+def store(request, store_location):
+    with closing(Store(store_location if request.param == "disk" else None)) as opened:
+        yield opened
 
 
 def fill(store, namespace="n", ids=("a", "b")):

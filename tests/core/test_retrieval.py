@@ -566,8 +566,8 @@ def test_a_query_is_embedded_as_often_as_the_embedder_tells_it_apart(
     assert found.usage.stages["embedding"].calls == len(kinds)
 
 
-def test_the_first_query_of_a_handle_embeds_the_probe_too(open_memory, tmp_path, corpora):
-    with_ = {"store": tmp_path / "m"}
+def test_the_first_query_of_a_handle_embeds_the_probe_too(open_memory, store_location, corpora):
+    with_ = {"store": store_location}
     open_memory(**with_).add_extracted(corpora.bridge_items())
     embedder = HashEmbedder()
     memory = open_memory(embedder=embedder, **with_)
