@@ -120,13 +120,16 @@ def curated(corpus: Corpus, curation: Curation) -> Corpus:
         return corpus
     position = {phrase: i for i, phrase in enumerate(corpus.phrases)}
     stands_for = np.arange(len(position))
+    standing = dict(position)  # by phrase, also one that is not there and has an alias that is
     for group in curation.aliases:
         there = [position[phrase] for phrase in group if phrase in position]
-        stands_for[there] = there[:1] * len(there)
+        if there:
+            stands_for[there] = there[0]
+            standing |= dict.fromkeys(group, there[0])
     never = {
-        frozenset((int(stands_for[position[a]]), int(stands_for[position[b]])))
+        frozenset((standing[a], standing[b]))
         for a, b in curation.never_link
-        if a in position and b in position
+        if a in standing and b in standing
     }
     synonyms = _linked(corpus.synonyms, stands_for, never)
     if (stands_for == np.arange(len(position))).all():

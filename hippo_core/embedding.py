@@ -58,17 +58,25 @@ class Embedding:
             raise self._mismatch(built_with.name, built_with.dimension, self.name)
 
     def expect(self, generation: int | None) -> None:
-        """Check the embedder again before its next use, if the index has another by now."""
-        if self._dimension is not None and generation not in (None, self.generation):
+        """Check the embedder again before its next use, if the index has another or none by now."""
+        if generation != self.generation:
             self._dimension = None
 
-    def texts(self, texts: Sequence[str], kind: Kind) -> Flow[NDArray[np.float32]]:
-        """Embed texts in one call, shape (n, d); a handle's first call embeds the probe too."""
+    def require(self) -> None:
+        """Refuse to go on without an embedder.
+
+        Raises:
+            ModelRequiredError: There is none.
+        """
         if not self._is_there:
             raise ModelRequiredError(
                 "this memory was opened without an embedder; open it with the one that built it, "
                 "or migrate it with reembed()"
             )
+
+    def texts(self, texts: Sequence[str], kind: Kind) -> Flow[NDArray[np.float32]]:
+        """Embed texts in one call, shape (n, d); a handle's first call embeds the probe too."""
+        self.require()
         if self._dimension is None and (kind != "passage" or len(texts) == self._batch):
             yield from self.texts([], "passage")
         if self._dimension is None:

@@ -90,18 +90,21 @@ class Indexing:
         """
         plan = self._plan(passages, given, again=again)
         extractions = yield from self._extract(plan, given, meter, progress, again=again)
-        by_id = _by_id(plan, extractions)
-        if on_error == "raise" and (failed := _failed(by_id)):
+        failed = _failed(_by_id(plan, extractions))
+        if on_error == "raise" and failed:
             raise IndexingError(failed)
-        extractions = self._or_partial(extractions)
+        extractions = self._or_earlier(extractions, keep_finished=not again)
         by_id = _by_id(plan, extractions)
-        stored = [StoredPassage(passage, by_id[i]) for i, passage in plan.changed.items()]
+        stored = [StoredPassage(plan.changed[i], extraction) for i, extraction in by_id.items()]
         vectors, generation = yield from self._embed(stored)
         touched: list[str] = []
         if stored:
             extractor = IMPORTED if given else self._extractor
             touched = self._commit(stored, extractions, vectors, generation, extractor)
-        return _report(plan, by_id, touched, meter)
+        failed = {
+            i: reason for i, reason in failed.items() if i in _failed(by_id) or i not in by_id
+        }
+        return _report(plan, by_id, failed, touched, meter)
 
     def delete(self, chosen: Chosen) -> DeleteReport:
         """Delete passages, and all that no other passage uses."""
@@ -206,6 +209,8 @@ class Indexing:
                 "was given; "
                 "give one, or add ready-made extractions with add_extracted()"
             )
+        if missing:
+            self._embedding.require()  # before anything is paid for
         tally = _Tally(len(missing), meter, progress)
         read = yield Each([self._read(key, texts[key], tally) for key in missing])
         return {**finished, **dict(zip(missing, read, strict=True))}
@@ -240,13 +245,25 @@ class Indexing:
             writer.save_entities(namespace, key, self._extractor, entities)
         return (yield from read_triples(text, entities))
 
-    def _or_partial(self, extractions: Mapping[str, Extraction]) -> dict[str, Extraction]:
-        """Where a text could not be read, keep what an earlier, cut reply said."""
+    def _or_earlier(
+        self, extractions: Mapping[str, Extraction], *, keep_finished: bool
+    ) -> dict[str, Extraction]:
+        """Where a text could not be read, take what was read of it before, such as a cut reply.
+
+        Without `keep_finished` a text that was read in full before is left out: it stays as it is.
+        """
         failed = _failed(extractions)
         with self._index.store.read() as reader:
             earlier = reader.extractions(self._index.namespace, failed)
-        partial = {key: replace(e, reason=failed[key]) for key, e in earlier.items()}
-        return {**extractions, **partial}
+        found = dict(extractions)
+        for key, extraction in earlier.items():
+            if not extraction.status.finished:
+                found[key] = replace(extraction, reason=failed[key])
+            elif keep_finished:
+                found[key] = extraction
+            else:
+                del found[key]
+        return found
 
     # -- embed --------------------------------------------------------------------------------
 
@@ -406,7 +423,8 @@ def _unique(texts: Iterable[str]) -> list[str]:
 
 
 def _by_id(plan: Plan, extractions: Mapping[str, Extraction]) -> dict[str, Extraction]:
-    return {i: extractions[text_key(p.full_text)] for i, p in plan.changed.items()}
+    keys = {i: text_key(p.full_text) for i, p in plan.changed.items()}
+    return {i: extractions[key] for i, key in keys.items() if key in extractions}
 
 
 def _failed(extractions: Mapping[str, Extraction]) -> dict[str, str]:
@@ -415,9 +433,12 @@ def _failed(extractions: Mapping[str, Extraction]) -> dict[str, str]:
 
 
 def _report(
-    plan: Plan, by_id: Mapping[str, Extraction], touched: Sequence[str], meter: Meter
+    plan: Plan,
+    by_id: Mapping[str, Extraction],
+    failed: Mapping[str, str],
+    touched: Sequence[str],
+    meter: Meter,
 ) -> IndexReport:
-    failed = _failed(by_id)
     dropped: Counter[str] = Counter()
     for extraction in by_id.values():
         dropped.update(extraction.dropped)

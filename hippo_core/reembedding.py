@@ -15,7 +15,7 @@ from hippo_core.embedding import PROBE, SAME_MODEL, unit
 from hippo_core.errors import PermanentModelError
 from hippo_core.flows import Each, Embed, Flow
 from hippo_core.index import HippoIndex
-from hippo_core.records import EmbedderRecord
+from hippo_core.records import EmbedderRecord, text_key
 from hippo_core.types import Kind
 
 Missing = dict[Kind, list[str]]
@@ -39,18 +39,19 @@ def reembed(index: HippoIndex, name: str, batch: int) -> Flow[int]:
     generation = _generation(index, name, probe)
     if generation is None:
         return 0
-    embedded = 0
-    while missing := _missing_or_switch(index, generation):
+    done: Missing = {}
+    while missing := _missing_or_switch(index, generation, done):
         batches = [
             (kind, texts[start : start + batch])
             for kind, texts in missing.items()
             for start in range(0, len(texts), batch)
         ]
         yield Each([_embed(index, kind, texts, generation) for kind, texts in batches])
-        embedded += sum(map(len, missing.values()))
+        for kind, texts in missing.items():
+            done.setdefault(kind, []).extend(texts)
     index.refresh()
     index.erase()
-    return embedded
+    return sum(map(len, done.values()))
 
 
 def _generation(index: HippoIndex, name: str, probe: NDArray[np.float32]) -> int | None:
@@ -75,16 +76,21 @@ def _is_same(record: EmbedderRecord, name: str, probe: NDArray[np.float32]) -> b
     )
 
 
-def _missing_or_switch(index: HippoIndex, generation: int) -> Missing:
-    """Give the texts that lack a vector; if none does, make the new embedder the current one."""
+def _missing_or_switch(index: HippoIndex, generation: int, done: Missing) -> Missing:
+    """Give the texts that lack a vector; if none does, make the new embedder the current one.
+
+    Of what is `done`, that which was deleted meanwhile goes.
+    """
     with index.committing, index.store.write() as writer:
         index.catch_up(writer)
         missing: Missing = {}
         for kind, texts in index.texts_in_use().items():
-            there = writer.vectors(index.namespace, kind, texts, generation)
-            lacking = sorted(texts - there.keys())
+            there = writer.vector_keys(index.namespace, kind, generation)
+            lacking = sorted(text for text in texts if text_key(text) not in there)
             if lacking:
                 missing[kind] = lacking
+            gone = [text for text in done.get(kind, ()) if text not in texts]
+            writer.purge_vectors(index.namespace, kind, gone)
         if not missing:
             writer.switch_embedder(index.namespace, generation)
         return missing

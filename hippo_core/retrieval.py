@@ -64,7 +64,8 @@ def retrieve(
         snapshot = snapshot.restricted(search.where)
     if not snapshot.graph.n_passages:
         return Retrieval(query, (), RetrievalPath.EMPTY)
-    embedding.expect(snapshot.state.generation)
+    if snapshot.state.generation is not None:  # it may have been recorded since
+        embedding.expect(snapshot.state.generation)
     ranked = _Search(query, snapshot, embedding, models, search.config)
     match search.config.method:
         case "hipporag2":

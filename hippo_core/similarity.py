@@ -91,6 +91,9 @@ def cosines(matrix: NDArray[np.float32], query: NDArray[np.floating]) -> Floats:
 def min_max(scores: ArrayLike) -> Floats:
     """Scale scores so that the worst is 0 and the best 1; where all are equal, all are 1.
 
+    They are equal if they agree in 10 significant digits: one vector's score at two places may
+    differ in its last bit, and that must not become the whole range.
+
     >>> min_max([0.9, 0.3, 0.6]).round(6)
     array([1. , 0. , 0.5])
     >>> min_max([0.2, 0.2])
@@ -100,7 +103,7 @@ def min_max(scores: ArrayLike) -> Floats:
     if values.size == 0:
         return values.copy()
     worst, best = values.min(), values.max()
-    if worst == best:
+    if best - worst <= 10.0**-DIGITS * max(abs(worst), abs(best)):
         return np.ones_like(values)
     scaled: Floats = (values - worst) / (best - worst)
     return scaled

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from hippo_core.contributions import contribution, phrases_of
-from hippo_core.corpus import Corpus
+from hippo_core.corpus import Corpus, Live
 from hippo_core.errors import StoreError
 from hippo_core.index import KINDS, HippoIndex
 from hippo_core.records import Reader, StoredPassage, text_key
+from hippo_core.text import canonical_json
 from hippo_core.types import Kind, VerifyReport
 
 SHOWN = 3  # examples in one line
@@ -27,15 +28,16 @@ def verify(index: HippoIndex) -> VerifyReport:
     try:
         with index.store.read() as reader:
             problems += reader.damage()
-            index.catch_up(reader)
             stored = reader.passages(index.namespace)
             problems += _of_texts(index, reader, stored)
             problems += _of_log(index, reader, stored)
+            index.catch_up(reader)
             held = index.corpus()
             fresh = HippoIndex(index.store, index.namespace, index.config)
             fresh.files.ignore()
             fresh.catch_up(reader)
             problems += _differences(held, fresh.corpus())
+            problems += _of_lengths(fresh.corpus())
     except StoreError as error:
         problems.append(str(error))
     problems += index.files.damaged()
@@ -71,22 +73,48 @@ def _of_log(index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]) 
 
 def _differences(held: Corpus, fresh: Corpus) -> Iterator[str]:
     """Compare what is held in memory with what the store gives now."""
-    for name in ("passages", "phrases", "triples"):
+    for name in ("phrases", "triples"):
         if getattr(held, name) != getattr(fresh, name):
             yield f"memory holds other {name} than the store"
+    if [*map(_canonical, held.passages)] != [*map(_canonical, fresh.passages)]:
+        yield "memory holds other passages than the store"
     for name in ("lengths", "triple_phrases", "starts"):
         if not np.array_equal(getattr(held, name), getattr(fresh, name)):
             yield f"memory holds other {name} than the store"
+    if _spelled(held) != _spelled(fresh):
+        yield "memory holds other spellings than the store"
     if not all(map(np.array_equal, held.synonyms, fresh.synonyms)):
         yield "memory holds other synonyms than the store"
     for name in ("passage_vectors", "phrase_vectors", "triple_vectors"):
         mine, theirs = np.asarray(getattr(held, name)), np.asarray(getattr(fresh, name))
-        if not np.array_equal(mine, theirs):
+        if not np.array_equal(mine, theirs, equal_nan=True):
             yield f"memory holds other {name} than the store"
-        lengths = np.linalg.norm(theirs.astype(np.float64), axis=1)
-        wrong = np.abs(lengths - 1) > _UNIT
-        if wrong[lengths > 0].any():
-            yield f"{int(wrong[lengths > 0].sum())} {name} are not of length 1"
+
+
+def _canonical(live: Live) -> tuple[Live, str]:
+    return live, canonical_json(dict(live.passage.metadata))  # 1 == 1.0 == True, but not in JSON
+
+
+def _spelled(corpus: Corpus) -> list[tuple[int, list[str]]]:
+    return [
+        (triple, [corpus.spellings[i] for i in spelled])
+        for triple, *spelled in corpus.occurrences.tolist()
+    ]
+
+
+def _of_lengths(corpus: Corpus) -> Iterator[str]:
+    """Find vectors whose length is not 1; 0 is what an embedder may give for an unknown text."""
+    for kind, vectors, texts in (
+        ("passage", corpus.passage_vectors, [live.passage.id for live in corpus.passages]),
+        ("phrase", corpus.phrase_vectors, corpus.phrases),
+        ("triple", corpus.triple_vectors, [" ".join(triple) for triple in corpus.triples]),
+    ):
+        lengths = np.linalg.norm(np.asarray(vectors).astype(np.float64), axis=1)
+        wrong = ~((np.abs(lengths - 1) <= _UNIT) | (lengths == 0))  # also what is no number
+        yield from _named(
+            f"a vector of {kind} that is not of length 1",
+            (texts[i] for i in np.flatnonzero(wrong).tolist()),
+        )
 
 
 def _named(problem: str, items: Iterable[str]) -> Iterator[str]:
