@@ -8,6 +8,7 @@ PY         := $(VENV)/bin/python
 PY_BENCH   := $(VENV_BENCH)/bin/python
 PIP        ?= $(PY) -m pip
 PIP_BENCH  ?= $(PY_BENCH) -m pip
+PYTEST     := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest
 INSTALL    := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
@@ -21,7 +22,7 @@ demo: $(VENV)/.demo ## Index a few passages and ask: offline, no key
 	$(PY) examples/demo.py
 
 test: lint ## Lint, types and the quick tests
-	$(PY) -m pytest
+	$(PYTEST) -n auto --dist worksteal
 
 lint: $(VENV)/.test ## Check lint, format and types
 	$(PY) -m ruff check
