@@ -82,7 +82,7 @@ class DerivedFiles:
             is_kept = is_present()
         finally:
             for folder in others if is_kept else (draft, place):
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
         self._delete_drafts(_ABANDONED)
         return place if is_kept else None
 
@@ -97,7 +97,8 @@ class DerivedFiles:
                 elif holds(state := _state_of(manifest)):
                     return map_corpus(folder), state
             except (OSError, ValueError) as error:
-                log.warning("derived files in %s are not used: %s", folder, error)
+                if folder.exists():  # or it was deleted meanwhile
+                    log.warning("derived files in %s are not used: %s", folder, error)
         return None
 
     def damaged(self) -> list[str]:
@@ -107,9 +108,10 @@ class DerivedFiles:
             try:
                 files = self._manifest(folder)["files"].items()
                 wrong = [name for name, digest in files if _differs(folder, name, digest)]
-                found += [f"{folder / name} is not what was written" for name in wrong]
+                said = [f"{folder / name} is not what was written" for name in wrong]
             except (OSError, ValueError) as error:
-                found.append(f"{folder}: {error}")
+                said = [f"{folder}: {error}"]
+            found += said if folder.exists() else []  # it may have been deleted meanwhile
         return found
 
     def ignore(self) -> None:
@@ -122,7 +124,7 @@ class DerivedFiles:
         On systems where a mapped file cannot be deleted, that waits for the next time.
         """
         for folder in self._folders():
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         self._delete_drafts(0)
         if self._folder is not None:
             with suppress(OSError):  # there is none, or another process writes in it
@@ -137,7 +139,7 @@ class DerivedFiles:
         for draft in self._there():
             with suppress(OSError):  # it was finished meanwhile
                 if draft.name.startswith(_DRAFT) and time.time() - draft.stat().st_mtime >= age:
-                    shutil.rmtree(draft, ignore_errors=True)
+                    _remove(draft)
 
     def _there(self) -> list[Path]:
         if self._folder is None:
@@ -163,6 +165,16 @@ class DerivedFiles:
             if manifest.get(name) != value:
                 raise DamagedFilesError(f"made with {name}={manifest.get(name)!r}, not {value!r}")
         return manifest
+
+
+def _remove(folder: Path) -> None:
+    """Delete a folder so that at no time a part of it stands under its name."""
+    moved = folder.with_name(f"{_DRAFT}{uuid.uuid4().hex}")
+    try:
+        folder.rename(moved)
+    except OSError:  # there is none; or it is mapped, on a system that minds
+        moved = folder
+    shutil.rmtree(moved, ignore_errors=True)
 
 
 def _is_whole(manifest: Mapping[str, Any], names: Iterable[str]) -> bool:

@@ -116,7 +116,8 @@ class HippoIndex:
         try:
             place = self.files.write(corpus, state, lambda: self._is_present(state))
         except OSError as error:
-            log.warning("what is derived of %s could not be kept: %s", self.store.name, error)
+            if self._is_present(state):  # or who deleted from it has deleted the files, too
+                log.warning("what is derived of %s could not be kept: %s", self.store.name, error)
             return
         if place is not None:
             log.debug("kept what is derived in %s", place)

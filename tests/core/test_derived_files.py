@@ -844,6 +844,25 @@ def test_files_that_cannot_be_read_are_a_warning(folder, kept, monkeypatch, capl
         assert "derived files" in caplog.text
 
 
+def test_files_that_another_handle_deletes_meanwhile_are_no_damage(
+    folder, kept, monkeypatch, caplog
+):
+    (state,) = files_of(folder)
+
+    def deleted(_path):
+        shutil.rmtree(state, ignore_errors=True)
+        raise FileNotFoundError(2, "No such file or directory")
+
+    for reads in ("map_corpus", "file_hash"):
+        with opened(shutil.copytree(folder, folder.parent / reads)) as memory:
+            (state,) = files_of(folder.parent / reads)
+            with monkeypatch.context() as patch:
+                patch.setattr(derived, reads, deleted)
+                assert memory.verify().ok
+                assert answers(memory) == kept[2]
+    assert not caplog.records
+
+
 # -- at once ---------------------------------------------------------------------------------------
 
 
