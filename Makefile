@@ -2,18 +2,22 @@ PYTHON ?= python3
 TORCH  ?= torch==2.13.0
 export HIPPO_BENCH_DATA ?= ../shared/bench
 
-VENV       := .venv
-VENV_BENCH := .venv-bench
-PY         := $(VENV)/bin/python
-PY_BENCH   := $(VENV_BENCH)/bin/python
-PIP        ?= $(PY) -m pip
-PIP_BENCH  ?= $(PY_BENCH) -m pip
-PYTEST     := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest
-INSTALL    := install -qq --disable-pip-version-check
+VENV        := .venv
+VENV_BENCH  := .venv-bench
+VENV_LOWEST := .venv-lowest
+VENV_AUDIT  := .venv-audit
+PY          := $(VENV)/bin/python
+PY_BENCH    := $(VENV_BENCH)/bin/python
+PY_LOWEST   := $(VENV_LOWEST)/bin/python
+PY_AUDIT    := $(VENV_AUDIT)/bin/python
+PIP         ?= $(PY) -m pip
+PIP_BENCH   ?= $(PY_BENCH) -m pip
+PYTEST      := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest
+INSTALL     := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-postgres crash-test bench-quality bench-lifecycle bench-musique clean
+.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test bench-quality bench-lifecycle bench-musique clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,11 +40,17 @@ format: $(VENV)/.test ## Format the code and mend what lint can mend
 test-slow: $(VENV)/.test ## The tests that take longer, if there are any
 	$(PY) -m pytest -m "slow and not e2e" || [ $$? -eq 5 ]
 
-crash-test: $(VENV)/.test ## Kill a writing process 200 times: no commit and no reply is lost
-	$(PY) benchmarks/crash.py --kills 200
+test-lowest: $(VENV_LOWEST)/.lowest ## The quick tests with the lowest versions allowed (Python 3.11)
+	$(PY_LOWEST) -m pytest
+
+audit: $(VENV)/.test $(VENV_AUDIT)/.audit ## Ask for known vulnerabilities of what is installed
+	$(PY_AUDIT) .ci/audit.py "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 
 test-postgres: $(VENV)/.test ## The core's tests with stores on a PostgreSQL server that ends with them
-	$(PY) tests/postgres_server.py $(PY) -m pytest tests/core
+	OPENBLAS_NUM_THREADS=1 $(PY) tests/postgres_server.py $(PY) -m pytest tests/core
+
+crash-test: $(VENV)/.test ## Kill a writing process 200 times: no commit and no reply is lost
+	$(PY) benchmarks/crash.py --kills 200
 
 bench-quality: ## Recall on MuSiQue, where HIPPO_BENCH_DATA has it
 	@if [ -d "$(HIPPO_BENCH_DATA)/musique_train" ]; then $(MAKE) --no-print-directory bench-musique; \
@@ -55,10 +65,10 @@ bench-lifecycle: $(VENV)/.test ## Crashes, bad inputs, readers beside a writer, 
 	$(PY) benchmarks/lifecycle.py
 
 clean: ## Remove whatever make has made
-	rm -rf $(VENV) $(VENV_BENCH) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks
+	rm -rf $(VENV) $(VENV_BENCH) $(VENV_LOWEST) $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(PY) $(PY_BENCH):
+$(PY) $(PY_BENCH) $(PY_LOWEST) $(PY_AUDIT):
 	$(PYTHON) -m venv $(@D:/bin=)
 
 # A stamp says that the environment has what pyproject.toml asks for.
@@ -70,4 +80,15 @@ $(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml | $(PY)
 $(VENV_BENCH)/.bench: pyproject.toml | $(PY_BENCH)
 	$(PIP_BENCH) $(INSTALL) '$(TORCH)'
 	$(PIP_BENCH) $(INSTALL) --editable '.[bench]'
+	@touch $@
+
+# uv can choose the lowest version of what pyproject.toml asks for; pip cannot.
+$(VENV_LOWEST)/.lowest: pyproject.toml | $(PY_LOWEST)
+	$(PY_LOWEST) -m pip $(INSTALL) uv
+	$(VENV_LOWEST)/bin/uv pip install --quiet --python $(PY_LOWEST) --upgrade \
+		--resolution lowest-direct --editable '.[test]'
+	@touch $@
+
+$(VENV_AUDIT)/.audit: | $(PY_AUDIT)
+	$(PY_AUDIT) -m pip $(INSTALL) pip-audit
 	@touch $@
