@@ -18,7 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hippo_core import Extraction, HippoConfig, HippoRAG, Passage, StoreError, derived, index
+from hippo_core import (
+    Extraction,
+    HippoConfig,
+    HippoRAG,
+    Passage,
+    PermanentModelError,
+    StoreError,
+    derived,
+    index,
+)
 from hippo_core.corpus_files import NUMBERS, TEXTS, VECTORS, DamagedFilesError, map_corpus
 from hippo_core.embedding import PROBE
 from hippo_core.testing import HashEmbedder, TableChatModel, TableOpenIE
@@ -105,7 +114,7 @@ def beneath(memory):
     """What changes are applied to, which no snapshot shows."""
     held = memory._index
     return {
-        "contributions": held.contributions(list(held.texts_in_use() and held._columns.ids)),
+        "contributions": held.contributions([live.passage.id for live in held.corpus().passages]),
         "uses": [{text: keys.uses(text) for text in keys} for keys in map(held._keys, index.KINDS)],
         "rows": [
             sum(int(block.any(axis=1).sum()) for block in held._vectors[kind].view().blocks)
@@ -704,7 +713,7 @@ def test_readings_that_were_forgotten_are_gone(tmp_path):
     folder = tmp_path / "m"
     chat = TableChatModel({GONE.full_text: GONE_READING})
     with HippoRAG(chat, Down(), store=folder) as memory:
-        with pytest.raises(Exception, match="down"):
+        with pytest.raises(PermanentModelError, match="down"):
             memory.add([dataclasses.replace(GONE, id="x")])
         assert traces(folder)
         assert memory.forget_pending() == 1
@@ -715,8 +724,6 @@ class Down(HashEmbedder):
     """An embedder that is down."""
 
     def embed(self, texts, kind):
-        from hippo_core import PermanentModelError
-
         raise PermanentModelError("the embedder is down")
 
 

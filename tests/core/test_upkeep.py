@@ -28,6 +28,7 @@ from hippo_core import (
     index,
     tables,
 )
+from hippo_core.embedding import PROBE
 from hippo_core.records import text_key
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 
@@ -59,8 +60,6 @@ class Counting(HashEmbedder):
 
     @property
     def texts(self):
-        from hippo_core.embedding import PROBE
-
         return [(k, t) for k, texts in self.calls for t in texts if t != PROBE]
 
 
@@ -365,7 +364,7 @@ def test_what_is_no_choice_is_refused(chosen):
     [
         ({"ids": ["p2", "x", "p0", "p2"]}, ("p2", "p0"), ("x",)),
         ({"ids": []}, (), ()),
-        ({"ids": iter(["p1"])}, ("p1",), ()),
+        ({"ids": ("p1",)}, ("p1",), ()),
         ({"where": {"n": {"$gte": 1}}}, ("p1", "p2"), ()),
         ({"where": lambda metadata: metadata["n"] == 0}, ("p0",), ()),
         ({"where": {}}, ("p0", "p1", "p2"), ()),
@@ -377,8 +376,6 @@ def test_what_is_no_choice_is_refused(chosen):
 )
 @pytest.mark.parametrize("on_loop", [False, True])
 def test_a_delete_tells_what_it_deleted_and_what_was_not_there(chosen, deleted, not_found, on_loop):
-    if "ids" in chosen:
-        chosen = {"ids": ["p1"] if not isinstance(chosen["ids"], list) else chosen["ids"]}
     with opened() as memory, opened() as other:
         memory.add_extracted(ITEMS)
         report = asyncio.run(memory.adelete(**chosen)) if on_loop else memory.delete(**chosen)
@@ -484,10 +481,7 @@ def test_retry_failed_reads_what_failed_and_nothing_else(on_loop, corpora):
         report = retry(memory)
         assert not report.failed
         assert chat.asked == [("triples", "Rome fell.")]
-        assert (
-            retry(memory) == dataclasses.replace(report, ids=(), updated=(), usage=report.usage)
-            or not chat.asked
-        )
+        assert retry(memory).ids == ()
         assert chat.asked == []
         other.add(BATCH)
         assert arrays(memory) == arrays(other)
@@ -831,7 +825,7 @@ NEIGHBOURS = [
     (
         Passage("ADA LOVELACE wrote about Rome.", id="p0"),
         Extraction(
-            triples=[("ADA", "WROTE", "NOTES"), ("ADA LOVELACE", "saw", "Rome"), ("Adа", "is", "x")]
+            triples=[("ADA", "WROTE", "NOTES"), ("ADA LOVELACE", "saw", "Rome"), ("Ada", "is", "x")]
         ),
     ),
     (Passage("Rome fell.", id="p9"), Extraction(triples=[("ROME", "FELL", "ADA")])),
