@@ -305,7 +305,7 @@ class Handle:
             "openie": self._models.openie,
             "recognition": self._models.recognition,
             "create": False,
-            "snapshot_dir": self._snapshot_dir,
+            "snapshot_dir": self._snapshot_dir and str(Path(self._snapshot_dir).absolute()),
         }
         return _reopened, (type(self), self._models.chat, self._models.embedder, settings)
 

@@ -38,6 +38,7 @@ from hippo_core.vectors import VectorTable
 
 KINDS: tuple[Kind, ...] = ("passage", "phrase", "triple")
 NOTHING = State(0, "", None)
+Vectors = dict[Kind, dict[str, NDArray[np.float32]]]
 
 WORTH_KEEPING = 200  # passages below which deriving is as quick as mapping files
 SAVE_AFTER = 1000  # changed passages after which files are written at the least
@@ -170,7 +171,8 @@ class HippoIndex:
         stored = reader.passages(self.namespace, changed if ids else None)
         for id_ in (*changed, *gone):
             self._columns.drop(id_)
-        self._add(reader, [contribution(s.passage, s.extraction) for s in stored], plan)
+        new = [contribution(s.passage, s.extraction) for s in stored]
+        self._add(new, self._missing_vectors(reader, new), plan)
         self._unsaved += len(changed) + len(gone)
 
     def _unmap(self) -> None:
@@ -250,8 +252,7 @@ class HippoIndex:
             "triple": columns.rendered,
         }[kind]
 
-    def _add(self, reader: Reader, new: Sequence[Contribution], plan: SynonymPlan | None) -> None:
-        vectors = self._missing_vectors(reader, new)
+    def _add(self, new: Sequence[Contribution], vectors: Vectors, plan: SynonymPlan | None) -> None:
         if plan is None or not self._synonyms.fits(plan, vectors["phrase"]):
             view = self._vectors["phrase"].view()
             plan = self._synonyms.plan(
@@ -273,25 +274,21 @@ class HippoIndex:
                 rows_ = np.array(list(there), dtype=np.int64)
                 self._vectors[kind].put(rows_, np.stack(list(there.values())))
 
-    def _missing_vectors(
-        self, reader: Reader, new: Sequence[Contribution]
-    ) -> dict[Kind, dict[str, NDArray[np.float32]]]:
+    def _missing_vectors(self, reader: Reader, new: Sequence[Contribution]) -> Vectors:
         """Give the vectors of the texts that came with passages, by kind and text."""
-        return {
-            "passage": self._missing(reader, "passage", (c.passage.full_text for c in new)),
-            "phrase": self._missing(
-                reader, "phrase", phrases_of(t for c in new for t in c.triples)
-            ),
-            "triple": self._missing(
-                reader, "triple", (self.render(t) for c in new for t in c.triples)
-            ),
+        triples = {triple for c in new for triple in c.triples}
+        texts: dict[Kind, Collection[str]] = {
+            "passage": {c.passage.full_text for c in new},
+            "phrase": phrases_of(triples),
+            "triple": {self.render(triple) for triple in triples},
         }
+        return {kind: self._missing(reader, kind, texts[kind]) for kind in KINDS}
 
     def _missing(
-        self, reader: Reader, kind: Kind, texts: Iterable[str]
+        self, reader: Reader, kind: Kind, texts: Collection[str]
     ) -> dict[str, NDArray[np.float32]]:
         known = self._keys(kind)
-        wanted = sorted({text for text in texts if text not in known})
+        wanted = sorted(text for text in texts if text not in known)
         found = reader.vectors(self.namespace, kind, wanted)
         lost = [text for text in wanted if text not in found]
         if lost:

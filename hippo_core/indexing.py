@@ -25,7 +25,7 @@ from hippo_core.errors import (
     ParseError,
 )
 from hippo_core.flows import Each, Extract, Flow, Meter, Models
-from hippo_core.index import HippoIndex
+from hippo_core.index import HippoIndex, Vectors
 from hippo_core.inputs import Chosen, OnError, checked_extraction
 from hippo_core.openie import CUT_ENTITIES, read_entities, read_triples
 from hippo_core.records import StoredPassage, text_key
@@ -42,8 +42,6 @@ from hippo_core.types import (
 from hippo_core.writer import Writer
 
 OnProgress = Callable[[Progress], None]
-Vectors = dict[Kind, dict[str, NDArray[np.float32]]]
-
 IMPORTED = "imported"  # the extractor's name where the extraction was given
 
 
@@ -336,9 +334,7 @@ class Indexing:
                 writer.commit_extractions(namespace, extractor, good)
                 # What another handle purged since it was read here is written again.
                 for kind, by_text in vectors.items():
-                    there = writer.vectors(namespace, kind, by_text)
-                    gone = {t: v for t, v in by_text.items() if t not in there}
-                    writer.save_vectors(namespace, kind, gone)
+                    writer.save_vectors(namespace, kind, by_text, replace=False)
                 writer.put_passages(namespace, stored)
                 self._purge_texts(writer, replaced)
             with index.store.read() as reader:

@@ -62,9 +62,11 @@ class Writer(Reader):
         read = {(r.text_key, r.pending): (r.extractor, self._extraction(r)) for r in found}
         rows = []
         for key, extraction in by_key.items():
-            if read.get((key, False), ("", None))[1] != extraction:
-                reader, pending = read.get((key, True), ("", None))
-                name = reader if pending == extraction else extractor
+            by, committed = read.get((key, False), ("", None))
+            reader, pending = read.get((key, True), ("", None))
+            name = reader if pending == extraction else extractor
+            read_again = pending == extraction and reader != by
+            if committed != extraction or read_again:
                 rows.append(extraction_row(namespace, key, name, extraction, pending=False))
         self.put(extractions, rows)
         pending_ones = sa.and_(of_namespace, extractions.c.pending.is_(True))
@@ -78,8 +80,12 @@ class Writer(Reader):
         kind: Kind,
         by_text: Mapping[str, NDArray[np.float32]],
         generation: int | None = None,
+        *,
+        replace: bool = True,
     ) -> None:
         """Keep unit vectors by text, of the current embedder or of another generation's.
+
+        Those that are there are replaced, or not.
 
         Raises:
             EmbedderMismatchError: The generation's embedder was forgotten meanwhile, or its
@@ -110,7 +116,7 @@ class Writer(Reader):
             }
             for text, vector in by_text.items()
         ]
-        self.put(vectors, rows)
+        self.put(vectors, rows, replace)
 
     def save_embedder(self, namespace: str, name: str, probe: NDArray[np.float32]) -> int:
         """Record the embedder of a namespace, and give its generation.
@@ -200,6 +206,8 @@ class Writer(Reader):
 
     def purge_texts(self, namespace: str, keys: Collection[str]) -> None:
         """Delete extractions and passage vectors of texts that no live passage has."""
+        if not keys:
+            return
         query = sa.select(passages.c.text_key).where(passages.c.namespace == namespace)
         live = {row.text_key for row in self._where_in(query, passages.c.text_key, keys)}
         gone = [key for key in keys if key not in live]
@@ -271,15 +279,20 @@ class Writer(Reader):
         self,
         table: sa.Table,
         rows: Sequence[Mapping[str, Any]],
-        replace: sa.ColumnElement[bool] | None = None,
+        replace: sa.ColumnElement[bool] | bool = True,
     ) -> None:
-        """Insert rows, replacing those of the same primary key (where `replace` holds)."""
+        """Insert rows; one of the same primary key is replaced, or only where `replace` holds."""
         if not rows:
             return
         insert: Any = _INSERT[self._connection.dialect.name](table)
+        if replace is False:
+            self._connection.execute(insert.on_conflict_do_nothing(), list(rows))
+            return
         changed = {c.name: insert.excluded[c.name] for c in table.columns if not c.primary_key}
         statement = insert.on_conflict_do_update(
-            index_elements=table.primary_key, set_=changed, where=replace
+            index_elements=table.primary_key,
+            set_=changed,
+            where=None if replace is True else replace,
         )
         self._connection.execute(statement, list(rows))
 
@@ -320,6 +333,8 @@ class Writer(Reader):
         self.put(embedders, [row])
 
     def _purge_vector_keys(self, namespace: str, kind: Kind, keys: Sequence[str]) -> None:
+        if not keys:
+            return
         if not keys:
             return
         query = sa.select(embedders.c.generation).where(embedders.c.namespace == namespace)

@@ -545,7 +545,6 @@ def test_reextract_chooses_by_filter_and_tells_progress(corpora):
         assert set(memory.reextract().updated) == {"p0", "p2"}
 
 
-@pytest.mark.xfail(strict=True, reason="an equal reading is stored under the name of the first")
 def test_a_reading_that_says_the_same_is_not_paid_again(corpora):
     with opened(chat=corpora.Reader(TABLE, name="one")) as memory:
         memory.add(BATCH)
