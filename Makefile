@@ -62,7 +62,7 @@ bench-musique: $(VENV_BENCH)/.bench
 	$(PY_BENCH) benchmarks/musique_train.py --encoder int8
 
 bench-lifecycle: $(VENV)/.test ## Crashes, bad inputs, readers beside a writer, and costs at 10,000
-	$(PY) benchmarks/lifecycle.py
+	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/lifecycle.py
 
 clean: ## Remove whatever make has made
 	rm -rf $(VENV) $(VENV_BENCH) $(VENV_LOWEST) $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks

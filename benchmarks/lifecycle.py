@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import inspect
 import json
 import os
 import platform
@@ -85,6 +84,7 @@ class Workshop:
         self.sizes = sizes
         self.scratch = scratch
         self.notes: dict[str, Any] = {}
+        self._built = 0.0  # seconds, once `folder` was made
 
     # -- what must hold -----------------------------------------------------------------------
 
@@ -119,30 +119,40 @@ class Workshop:
     # -- what it costs ------------------------------------------------------------------------
 
     def insert(self) -> Figures:
-        """Add one passage, until the next query can be answered, over building all anew."""
-        shutil.rmtree(self.folder / "snapshots", ignore_errors=True)
-        with clock() as building:
-            memory = self._open(self.folder)
+        """Add one passage, over building all by one `add`; the embedder's time is in neither.
+
+        An `add` ends when the passage is durable and in the derived state. The first query after
+        it derives the graph's arrays anew: told apart, as is what opening takes without files.
+        """
+        folder, n = self.folder, self.sizes.passages
+        shutil.rmtree(folder / "snapshots", ignore_errors=True)
+        with clock() as opening:
+            memory = self._open(folder)
             memory.retrieve(self._questions[0])
         with memory:
             plain = self._plain(memory)
-            build = building.seconds - plain
-            inserts = []
-            n = self.sizes.passages
-            for item in passages(n, n + self.sizes.inserts):
+            inserts, queries = [], []
+            for item in passages(n, n + self.sizes.inserts + 1):
+                before = self._embedder.seconds
                 with clock() as inserting:
                     memory.add_extracted([item])
+                inserts.append(inserting.seconds - (self._embedder.seconds - before))
+                with clock() as asking:
                     memory.retrieve(self._questions[0])
-                inserts.append(inserting.seconds - plain)
-            memory.delete([passage.id for passage, _ in passages(n, n + self.sizes.inserts)])
-        insert = statistics.median(inserts)
+                queries.append(asking.seconds - plain)
+            memory.delete([p.id for p, _ in passages(n, n + self.sizes.inserts + 1)])
+        insert, query = statistics.median(inserts[1:]), statistics.median(queries[1:])
         self.notes["insert"] = {
-            "build_s": round(build, 3),
+            "build_s": round(self._built, 3),
             "insert_ms": round(1000 * insert, 2),
-            "insert_worst_ms": round(1000 * max(inserts), 2),
+            "first_query_extra_ms": round(1000 * query, 2),
             "retrieve_ms": round(1000 * plain, 2),
+            "open_without_files_s": round(opening.seconds, 3),
         }
-        return {"insert_one_fraction_10k": significant(insert / build)}
+        return {
+            "insert_one_fraction_10k": significant(insert / self._built),
+            "insert_and_first_query_fraction_10k": significant((insert + query) / self._built),
+        }
 
     def size(self) -> Figures:
         """Count the bytes of a closed store."""
@@ -153,11 +163,7 @@ class Workshop:
 
     def filter(self) -> Figures:
         """Retrieve with a filter that lets about half of the passages through."""
-        if "where" not in inspect.signature(HippoRAG.retrieve).parameters:
-            self._tell("filter", ["retrieve has no where= here"])
-            return {"filter_first_ms": None, "filter_repeat_ms": None}
         where: dict[str, Any] = {"where": {"year": {"$gte": YEAR_OF_HALF}}}
-        self._tell("filter", [])
         with self._open(self.folder) as memory:
             self._plain(memory)
             with clock() as first:
@@ -238,8 +244,12 @@ class Workshop:
     def folder(self) -> Path:
         """The store of the corpus, closed."""
         folder = self.scratch / "corpus"
-        with clock() as building, self._open(folder) as memory:
-            memory.add_extracted(passages(0, self.sizes.passages))
+        items, before = passages(0, self.sizes.passages), self._embedder.seconds
+        with self._open(folder) as memory:
+            with clock() as building:
+                memory.add_extracted(items)
+                memory.retrieve(self._questions[0])
+            self._built = building.seconds - (self._embedder.seconds - before)
             stats = memory.stats()
         self.notes["corpus"] = f"{stats}, added in {building.seconds:.0f} s"
         print(self.notes["corpus"], flush=True)

@@ -35,6 +35,7 @@ class KnowledgeGraph:
         phrases: Phrase keys, sorted; node i is phrase i.
         triples: Distinct keyed triples, sorted.
         triple_phrases: Positions of subject and object, shape (n_triples, 2).
+        times_stated: In how many occurrences a triple is stated, shape (n_triples,).
         triple_passages: Which passages state a triple, CSR (n_triples, n_passages).
         phrase_triples: Which triples a phrase is an end of, CSR (n_phrases, n_triples).
         phrase_passages: Number of a passage's distinct triples that hold a phrase, CSR (n_phrases,
@@ -52,7 +53,7 @@ class KnowledgeGraph:
         self.synonyms = corpus.synonyms
         self._lengths = corpus.lengths
         stated = corpus.occurrences[:, TRIPLE]
-        self._times_stated = np.bincount(stated, minlength=len(self.triples))
+        self.times_stated = np.bincount(stated, minlength=len(self.triples))
         self.triple_passages = self._stated_by(stated, corpus.stated_by)
         self.phrase_triples = self._ends()
         self.phrase_passages = self._held_by()
@@ -81,9 +82,7 @@ class KnowledgeGraph:
 
         A triple repeated inside one passage counts once, or with `every_occurrence` each time.
         """
-        per_triple = (
-            self._times_stated if every_occurrence else np.diff(self.triple_passages.indptr)
-        )
+        per_triple = self.times_stated if every_occurrence else np.diff(self.triple_passages.indptr)
         subjects, objects = self.triple_phrases.T
         left, right = np.minimum(subjects, objects), np.maximum(subjects, objects)
         joins = left != right  # self-loops carry no walk

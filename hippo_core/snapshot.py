@@ -124,9 +124,9 @@ class Snapshot:
 
     @cached_property
     def _by_triple(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        triples = self.corpus.occurrences[:, TRIPLE]
-        order = np.argsort(triples, kind="stable")
-        return order, np.searchsorted(triples[order], np.arange(len(self.graph.triples) + 1))
+        """Give the rows of the occurrences by triple, and where each triple's begin."""
+        order = np.argsort(self.corpus.occurrences[:, TRIPLE])
+        return order, np.concatenate([[0], np.cumsum(self.graph.times_stated)])
 
     def _commonest(self, spellings: NDArray[np.int64]) -> str:
         numbers, counts = np.unique(spellings, return_counts=True)
