@@ -41,7 +41,7 @@ test-slow: $(VENV)/.test ## The tests that take longer, if there are any
 	$(PY) -m pytest -m "slow and not e2e" || [ $$? -eq 5 ]
 
 test-lowest: $(VENV_LOWEST)/.lowest ## The quick tests with the lowest versions allowed (Python 3.11)
-	$(PY_LOWEST) -m pytest
+	OPENBLAS_NUM_THREADS=1 $(PY_LOWEST) -m pytest -n auto --dist worksteal
 
 audit: $(VENV)/.test $(VENV_AUDIT)/.audit ## Ask for known vulnerabilities of what is installed
 	$(PY_AUDIT) .ci/audit.py "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"

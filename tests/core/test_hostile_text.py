@@ -234,6 +234,7 @@ TEXT_COLUMNS = [
     ("hippo_vectors", "vector"),
     ("hippo_vectors", "kind"),
     ("hippo_vectors", "text_key"),
+    ("hippo_namespaces", "curation"),
     ("hippo_changes", "passage_id"),
     ("hippo_commits", "commit_id"),
     ("hippo_settings", "value"),
