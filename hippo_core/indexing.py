@@ -251,6 +251,8 @@ class Indexing:
         Without `keep_finished` a text that was read in full before is left out: it stays as it is.
         """
         failed = _failed(extractions)
+        if not failed:
+            return dict(extractions)
         with self._index.store.read() as reader:
             earlier = reader.extractions(self._index.namespace, failed)
         found = dict(extractions)

@@ -290,9 +290,17 @@ class Reader:
     # -- parts --------------------------------------------------------------------------------
 
     def _of_namespace(self, column: sa.Column[Any], namespace: str) -> Any:
-        """Give what stands in the row of a namespace, which a transaction reads once."""
+        """Give what stands in the row of a namespace or its embedder, read once a transaction."""
         if namespace not in self._rows:
-            query = sa.select(namespaces).where(namespaces.c.namespace == namespace)
+            current = sa.and_(
+                embedders.c.namespace == namespaces.c.namespace,
+                embedders.c.generation == namespaces.c.generation,
+            )
+            query = (
+                sa.select(namespaces, embedders.c.dimension)
+                .select_from(namespaces.outerjoin(embedders, current))
+                .where(namespaces.c.namespace == namespace)
+            )
             self._rows[namespace] = self._connection.execute(query).one_or_none()
         row = self._rows[namespace]
         return None if row is None else row._mapping[column]
@@ -321,10 +329,13 @@ class Reader:
         return found
 
     def _maker(self, namespace: str, generation: int | None) -> tuple[int, int | None]:
+        current = self.generation(namespace)
         if generation is None:
-            generation = self.generation(namespace)
+            generation = current
         if generation is None:
             return UNRECORDED, None
+        if generation == current:
+            return generation, self._of_namespace(embedders.c.dimension, namespace)
         dimension = self._connection.scalar(
             sa.select(embedders.c.dimension).where(
                 embedders.c.namespace == namespace, embedders.c.generation == generation
