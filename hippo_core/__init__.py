@@ -50,7 +50,7 @@ from hippo_core.types import (
     VerifyReport,
     Walk,
 )
-from hippo_core.where import Where
+from hippo_core.where import Where, checked_where
 
 __version__ = "0.1.0"
 
@@ -105,4 +105,5 @@ __all__ = [
     "VerifyReport",
     "Walk",
     "Where",
+    "checked_where",
 ]

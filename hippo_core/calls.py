@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from numbers import Integral
 from typing import Any, TypeVar
@@ -140,11 +141,25 @@ def estimate_tokens(input_characters: int, output_characters: int) -> TokenUsage
     )
 
 
+_SECRET = re.compile(
+    r"""
+      (?P<before> \b https?:// [^\s?'"]* \?) [^\s'"]+   # a URL's query
+    | (?P<user> :// ) [^\s/@'"]+ : [^\s/@'"]+ (?= @ )   # user and password
+    | (?P<bearer> \b [Bb]earer \s+) [\w.~+/=-]{8,}
+    | (?P<key> \b sk-) [\w-]{8,}
+    """,
+    re.VERBOSE,
+)
+
+
 def as_model_error(error: Exception) -> ModelError:
-    """Convert an SDK's exception by its status code, its Retry-After header or its type."""
+    """Convert an SDK's exception by its status code, its Retry-After header or its type.
+
+    Its message is kept without what looks like a key: it is logged, and stored with the passage.
+    """
     response = getattr(error, "response", None)
     status = _status(error, response)
-    message = f"{type(error).__name__}: {error}"
+    message = _SECRET.sub(_hidden, f"{type(error).__name__}: {error}")
     if status is not None:
         transient = status in (408, 409, 425, 429) or status >= 500
     else:
@@ -155,6 +170,10 @@ def as_model_error(error: Exception) -> ModelError:
     if transient:
         return TransientModelError(message, _retry_after(getattr(response, "headers", None)))
     return PermanentModelError(message)
+
+
+def _hidden(secret: re.Match[str]) -> str:
+    return f"{next(part for part in secret.groups() if part)}..."
 
 
 def _status(error: Exception, response: Any) -> int | None:

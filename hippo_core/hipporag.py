@@ -14,6 +14,7 @@ from hippo_core.flows import Each, Flow, Meter, Metered, Models
 from hippo_core.handle import Handle
 from hippo_core.indexing import Indexing, OnProgress
 from hippo_core.inputs import (
+    Chosen,
     OnError,
     ScoreMode,
     Search,
@@ -169,17 +170,23 @@ class HippoRAG(Handle):
         """Do what `delete` does, without blocking the event loop."""
         return await asyncio.to_thread(self.delete, ids, where=where, source_id=source_id)
 
-    def retry_failed(self, *, progress: OnProgress | None = None) -> IndexReport:
+    def retry_failed(
+        self, *, progress: OnProgress | None = None, chat_model: ChatModel | None = None
+    ) -> IndexReport:
         """Read the passages again that could not be read, or not in full; skip what fails again."""
         meter = Meter()
-        flow = self._retry_flow(meter, progress)
-        return self._driver(self._models, meter).run(flow)
+        models = self._for_call(chat_model)
+        flow = self._retry_flow(models, meter, progress)
+        return self._driver(models, meter).run(flow)
 
-    async def aretry_failed(self, *, progress: OnProgress | None = None) -> IndexReport:
+    async def aretry_failed(
+        self, *, progress: OnProgress | None = None, chat_model: ChatModel | None = None
+    ) -> IndexReport:
         """Do what `retry_failed` does, without blocking the event loop."""
         meter = Meter()
-        flow = self._retry_flow(meter, progress)
-        return await self._driver(self._models, meter).arun(flow)
+        models = self._for_call(chat_model)
+        flow = self._retry_flow(models, meter, progress)
+        return await self._driver(models, meter).arun(flow)
 
     def reextract(
         self,
@@ -188,6 +195,7 @@ class HippoRAG(Handle):
         where: Where | None = None,
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
+        chat_model: ChatModel | None = None,
     ) -> IndexReport:
         """Read passages again with the present extractor, where another one read them.
 
@@ -198,10 +206,13 @@ class HippoRAG(Handle):
             where: A filter. With neither all but those that came with ready-made extractions.
             on_error: As in `add`.
             progress: As in `add`.
+            chat_model: As in `add`.
         """
         meter = Meter()
-        flow = self._reextract_flow(ids, where, meter, on_error, progress)
-        return self._driver(self._models, meter).run(flow)
+        models = self._for_call(chat_model)
+        chosen = None if ids is None and where is None else checked_choice(ids, where, None)
+        flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)
+        return self._driver(models, meter).run(flow)
 
     async def areextract(
         self,
@@ -210,11 +221,14 @@ class HippoRAG(Handle):
         where: Where | None = None,
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
+        chat_model: ChatModel | None = None,
     ) -> IndexReport:
         """Do what `reextract` does, without blocking the event loop."""
         meter = Meter()
-        flow = self._reextract_flow(ids, where, meter, on_error, progress)
-        return await self._driver(self._models, meter).arun(flow)
+        models = self._for_call(chat_model)
+        chosen = None if ids is None and where is None else checked_choice(ids, where, None)
+        flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)
+        return await self._driver(models, meter).arun(flow)
 
     def reembed(self, embedder: Embedder) -> int:
         """Give the index another embedder: everything is embedded again, nothing is read again.
@@ -423,25 +437,26 @@ class HippoRAG(Handle):
         text = yield from read(question, found)
         return Answer(text, found, meter.usage)
 
-    def _retry_flow(self, meter: Meter, progress: OnProgress | None) -> Flow[IndexReport]:
+    def _retry_flow(
+        self, models: Models, meter: Meter, progress: OnProgress | None
+    ) -> Flow[IndexReport]:
         live = self._index.snapshot().whole.passages
         unfinished = [p.passage.copy() for p in live if not p.status.finished]
-        indexing = self._indexing(self._models)
+        indexing = self._indexing(models)
         return (yield from indexing.add(unfinished, meter, on_error="skip", progress=progress))
 
     def _reextract_flow(
         self,
-        ids: Collection[str] | None,
-        where: Where | None,
+        chosen: Chosen | None,
+        models: Models,
         meter: Meter,
+        *,
         on_error: OnError,
         progress: OnProgress | None,
     ) -> Flow[IndexReport]:
         check_option("on_error", on_error, get_args(OnError))
-        everything = ids is None and where is None
-        chosen = checked_choice(ids, {} if everything else where, None)
-        indexing = self._indexing(self._models)
-        passages = indexing.read_by_others(chosen, keep_imported=everything)
+        indexing = self._indexing(models)
+        passages = indexing.read_by_others(chosen)
         flow = indexing.add(passages, meter, on_error=on_error, progress=progress, again=True)
         return (yield from flow)
 

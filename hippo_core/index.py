@@ -208,9 +208,11 @@ class HippoIndex:
             found = {id_: self._columns.contribution(id_) for id_ in ids}
         return {id_: c for id_, c in found.items() if c is not None}
 
-    def chosen(self, chosen: Chosen) -> list[str]:
-        """Give the ids of the live passages of a source or that a filter allows."""
+    def chosen(self, chosen: Chosen | None) -> list[str]:
+        """Give the ids of the live passages of a source or that a filter allows; None for all."""
         passages = [live.passage for live in self.corpus().passages]
+        if chosen is None:
+            return [p.id for p in passages]
         if chosen.where is not None:
             return [p.id for p in passages if chosen.where.allows(p.metadata)]
         return [p.id for p in passages if p.source_id == chosen.source_id]

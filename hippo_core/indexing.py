@@ -118,16 +118,22 @@ class Indexing:
             self._index.erase()
         return DeleteReport(tuple(gone), (*(i for i in wanted if i not in gone), *missing))
 
-    def read_by_others(self, chosen: Chosen, *, keep_imported: bool) -> list[Passage]:
-        """Give the chosen passages that another extractor read than the present one."""
+    def read_by_others(self, chosen: Chosen | None) -> list[Passage]:
+        """Give the chosen passages that another extractor read than the present one.
+
+        None for all but those whose extraction was given.
+        """
         index = self._index
         with index.store.read() as reader:
             index.catch_up(reader)
-            ids = index.chosen(chosen) if chosen.ids is None else chosen.ids
+            if chosen is None or chosen.ids is None:
+                ids = index.chosen(chosen)
+            else:
+                ids = chosen.ids
             passages = [c.passage.copy() for c in index.contributions(ids).values()]
             keys = {text_key(p.full_text): p for p in passages}
             readers = reader.extractors(index.namespace, keys)
-        done = {self._extractor, IMPORTED} if keep_imported else {self._extractor}
+        done = {self._extractor, IMPORTED} if chosen is None else {self._extractor}
         return [p for p in passages if readers.get(text_key(p.full_text)) not in done]
 
     def _wanted(self, chosen: Chosen) -> tuple[list[str], list[str]]:

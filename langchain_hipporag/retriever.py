@@ -37,6 +37,7 @@ from hippo_core import (
     RecognitionMemory,
     Retrieval,
     Where,
+    checked_where,
 )
 from langchain_hipporag._convert import to_document, to_passages, to_scored_document
 from langchain_hipporag._models import (
@@ -196,9 +197,7 @@ class HippoRAGRetriever(BaseRetriever):
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
-        if self.where is not None:
-            # No query is asked; what is no filter is refused now, not at the first one.
-            self.hippo.retrieve_many([], where=self.where)
+        checked_where(self.where)  # what is no filter is refused now, not at the first query
         if isinstance(self.where, Mapping):  # a later change of the caller's dict is not ours
             self.where = deepcopy(dict(self.where))
 

@@ -730,3 +730,18 @@ async def test_a_model_that_cancels_its_own_call_has_failed():
 
     with pytest.raises(PermanentModelError, match="cancelled"):
         await driver(chat=Cancelling([])).arun(flow())
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("GET https://api.example/v1?key=AIza123&x=1 failed", "GET https://api.example/v1?... failed"),
+        ("at postgresql://ada:secret@host/db", "at postgresql://...@host/db"),
+        ("Authorization: Bearer abcdef1234567", "Authorization: Bearer ..."),
+        ("Incorrect API key: sk-proj-abc_123456789.", "Incorrect API key: sk-...."),
+        ("no such model: gpt-9", "no such model: gpt-9"),
+        ("see https://example.org/docs", "see https://example.org/docs"),
+    ],
+)
+def test_what_looks_like_a_key_is_left_out_of_an_error(said, kept):
+    assert str(as_model_error(RuntimeError(said))) == f"RuntimeError: {kept}"
