@@ -108,11 +108,17 @@ def map_corpus(folder: Path) -> Corpus:
     texts = {name: _texts(folder, name) for name in TEXTS}
     vectors = {name: _array(folder, f"{name}_vectors", "<f4") for name in VECTORS}
     phrases, triple_phrases = texts["phrases"], numbers["triple_phrases"]
+    stored, relations = texts["passages"], texts["relations"]
+
+    def keyed(position: int) -> KeyedTriple:
+        subject, object_ = triple_phrases[position].tolist()
+        return KeyedTriple(phrases[subject], relations[position], phrases[object_])
+
     corpus = Corpus(
-        passages=_all(_Decoded(texts["passages"], _live, folder / "passages.npy")),
+        passages=_all(_Made(len(stored), lambda i: _live(stored[i]), folder / "passages.npy")),
         phrases=_all(phrases),
         lengths=numbers["lengths"],
-        triples=_all(_Triples(phrases, triple_phrases, texts["relations"])),
+        triples=_all(_Made(len(relations), keyed, folder / "relations.npy")),
         triple_phrases=triple_phrases,
         starts=numbers["starts"],
         occurrences=numbers["occurrences"],
@@ -169,16 +175,16 @@ class _Texts(Sequence[str]):
                 start = end
 
 
-class _Decoded(Sequence[T]):
-    """Values that are made of texts when they are asked for."""
+class _Made(Sequence[T]):
+    """Values that are made, by position, when they are asked for."""
 
-    def __init__(self, texts: Sequence[str], decode: Callable[[str], T], path: Path) -> None:
-        self._texts = texts
-        self._decode = decode
-        self._path = path
+    def __init__(self, count: int, make: Callable[[int], T], path: Path) -> None:
+        self._count = count
+        self._make = make
+        self._path = path  # of what they are made from
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return self._count
 
     @overload
     def __getitem__(self, position: int) -> T: ...
@@ -187,34 +193,8 @@ class _Decoded(Sequence[T]):
     def __getitem__(self, position: int | slice) -> T | list[T]:
         with _telling(self._path):
             if isinstance(position, slice):
-                return [*map(self._decode, self._texts[position])]
-            return self._decode(self._texts[position])
-
-
-class _Triples(Sequence[KeyedTriple]):
-    """Keyed triples, of phrases by position and the relation's text."""
-
-    def __init__(
-        self, phrases: Sequence[str], ends: NDArray[np.int64], relations: Sequence[str]
-    ) -> None:
-        self._phrases = phrases
-        self._ends = ends
-        self._relations = relations
-
-    def __len__(self) -> int:
-        return len(self._relations)
-
-    @overload
-    def __getitem__(self, position: int) -> KeyedTriple: ...
-    @overload
-    def __getitem__(self, position: slice) -> list[KeyedTriple]: ...
-    def __getitem__(self, position: int | slice) -> KeyedTriple | list[KeyedTriple]:
-        if isinstance(position, slice):
-            return [self[i] for i in range(*position.indices(len(self)))]
-        subject, object_ = self._ends[position].tolist()
-        return KeyedTriple(
-            self._phrases[subject], self._relations[position], self._phrases[object_]
-        )
+                return [*map(self._make, range(*position.indices(self._count)))]
+            return self._make(position)
 
 
 @contextmanager

@@ -106,6 +106,10 @@ class Indexing:
 
     def delete(self, chosen: Chosen) -> DeleteReport:
         """Delete passages, and all that no other passage uses."""
+        if chosen.where is not None and chosen.where.key is None:
+            # The user's function runs before anything is locked: it may use this memory.
+            self._index.refresh()
+            chosen = Chosen(self._index.chosen(chosen), None, None)
         with self._index.committing, self._index.store.write() as writer:
             self._index.catch_up(writer)
             wanted, missing = self._wanted(chosen)

@@ -735,7 +735,10 @@ async def test_a_model_that_cancels_its_own_call_has_failed():
 @pytest.mark.parametrize(
     ("said", "kept"),
     [
-        ("GET https://api.example/v1?key=AIza123&x=1 failed", "GET https://api.example/v1?... failed"),
+        (
+            "GET https://api.example/v1?key=AIza123&x=1 failed",
+            "GET https://api.example/v1?... failed",
+        ),
         ("at postgresql://ada:secret@host/db", "at postgresql://...@host/db"),
         ("Authorization: Bearer abcdef1234567", "Authorization: Bearer ..."),
         ("Incorrect API key: sk-proj-abc_123456789.", "Incorrect API key: sk-...."),

@@ -999,3 +999,19 @@ def test_an_empty_memory_is_true():
         assert len(memory) == 0
         assert memory
         assert bool(memory)
+
+
+def test_a_function_that_chooses_what_is_deleted_may_use_the_memory(open_memory, corpora):
+    memory = open_memory()
+    memory.add_extracted(corpora.bridge_items())
+    seen = []
+
+    def is_chosen(metadata):
+        if not seen:
+            memory.add_extracted([(Passage("Another.", id="another"), Extraction())])
+        seen.append(len(memory))
+        return True
+
+    report = memory.delete(where=is_chosen)
+    assert len(report.deleted) == len(corpora.bridge_items())
+    assert [p.id for p in memory] == ["another"]
