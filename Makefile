@@ -47,7 +47,7 @@ audit: $(VENV)/.test $(VENV_AUDIT)/.audit ## Ask for known vulnerabilities of wh
 	$(PY_AUDIT) .ci/audit.py "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 
 test-postgres: $(VENV)/.test ## The core's tests with stores on a PostgreSQL server that ends with them
-	OPENBLAS_NUM_THREADS=1 $(PY) tests/postgres_server.py $(PY) -m pytest tests/core
+	OPENBLAS_NUM_THREADS=1 $(PY) tests/postgres_server.py $(PY) -m pytest -n auto --dist worksteal tests/core
 
 crash-test: $(VENV)/.test ## Kill a writing process 200 times: no commit and no reply is lost
 	$(PY) benchmarks/crash.py --kills 200
