@@ -68,16 +68,19 @@ def checked_aliases(groups: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], .
     """Give groups of phrases as groups of keys.
 
     Raises:
-        InputError: A group is no list of phrases, or a phrase is in two groups.
+        InputError: A group is no list of two phrases or more, or a phrase is in two groups.
     """
     checked = []
     seen: dict[str, int] = {}
     for number, group in enumerate(_listed(groups, "aliases")):
-        keys = tuple(dict.fromkeys(_key(p, "an alias") for p in _listed(group, "a group")))
+        phrases = _listed(group, "a group")
+        keys = tuple(dict.fromkeys(_key(phrase, "an alias") for phrase in phrases))
         for key in keys:
             if seen.setdefault(key, number) != number:
                 raise InputError(f"the phrase {key!r} is in two groups of aliases; join the groups")
-        if len(keys) > 1:
+        if len(phrases) < 2:
+            raise InputError(f"a group of aliases must be two phrases or more, got {group!r}")
+        if len(keys) > 1:  # else they are one already
             checked.append(keys)
     return tuple(checked)
 

@@ -28,7 +28,7 @@ QUERY_KINDS: tuple[Kind, ...] = ("query_to_passage", "query_to_triple", "query_t
 
 _WAY_OUT = (
     "open it with the embedder that built it, or migrate it, without reading passages again: "
-    "HippoRAG(None, None, store=...).reembed(embedder)"
+    "HippoRAG(None, None, store=..., namespace=...).reembed(embedder)"
 )
 
 

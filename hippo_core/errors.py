@@ -107,23 +107,32 @@ class IndexingError(HippoError):
     Attributes:
         failed: Reason by passage id.
         indexed: Whether the call's passages are visible all the same, as far as they were read.
+        retry: What to do to read the rest.
     """
 
-    def __init__(self, failed: Mapping[str, str], *, indexed: bool = False) -> None:
+    def __init__(
+        self,
+        failed: Mapping[str, str],
+        *,
+        indexed: bool = False,
+        retry: str = "add the same passages again",
+    ) -> None:
         self.failed = dict(failed)
         self.indexed = indexed
+        self.retry = retry
         first_id, first_reason = next(iter(self.failed.items()), ("", "unknown"))
         begun = f"{len(self.failed)} passages could not be read"
         first = f"(first: {first_id!r}: {first_reason})"
         super().__init__(
             f"{begun} in full {first}; what was whole is indexed. Add them again to retry."
             if indexed
-            else f"{begun}, none of this call was indexed {first}. What was read is kept: add the "
-            "same passages again to retry the rest, or pass on_error='skip' to index the others."
+            else f"{begun}, none of this call was indexed {first}. What was read is kept: {retry} "
+            "to retry the rest, or pass on_error='skip' to index the others."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), indexed=self.indexed), (self.failed,)
+        made = partial(type(self), indexed=self.indexed, retry=self.retry)
+        return made, (self.failed,)
 
 
 class SynonymyError(HippoError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -54,12 +55,15 @@ class Handle:
         self._models = Models(embedder, chat_model, openie, recognition)
         self._location = store
         self._snapshot_dir = snapshot_dir
+        # Without any model nothing can be added: a folder that is not there is a typing error.
+        create = create and (embedder, chat_model, openie) != (None, None, None)
         self._store = Store(store, create=create, snapshot_dir=snapshot_dir)
         try:
             self._embedding = self._embedding_of(embedder)
         except BaseException:
             self._store.close()
             raise
+        self._warned = False  # that it is empty
         self._begin()
 
     def _begin(self) -> None:
@@ -131,11 +135,12 @@ class Handle:
     def aliases(self, groups: Iterable[Sequence[str]]) -> None:
         """Treat phrases as one: `memory.aliases = [["USA", "United States"]]`.
 
-        A group's first phrase that the memory holds stands for the others. What was read and
-        embedded stays as it is: setting other groups, or none, takes this back.
+        A group's first phrase that the memory holds stands for the others. These groups take the
+        place of all earlier ones; what was read and embedded stays as it is, so that setting
+        others, or none, takes this back.
 
         Raises:
-            InputError: A group is no list of phrases, or a phrase is in two of them.
+            InputError: A group is no list of two phrases or more, or a phrase is in two of them.
         """
         self._curate(aliases=checked_aliases(groups))
 
@@ -213,8 +218,11 @@ class Handle:
     def save(self, folder: str | Path) -> None:
         """Do what `backup` does; an earlier copy of this memory in the folder is replaced.
 
+        What was added to that copy meanwhile is lost.
+
         Raises:
-            NotAStoreError: The folder holds something else, or another store.
+            InputError: The folder holds something else.
+            NotAStoreError: It holds another store.
             StoreError: The copy cannot be made; the earlier one is as it was.
         """
         self._store.save(folder)
@@ -228,6 +236,8 @@ class Handle:
         Raises:
             InputError: There is no such namespace here, or it holds passages there.
         """
+        if store is None:
+            raise InputError("copy_to takes a folder or a URL: a memory without one would be lost")
         if isinstance(namespaces, str):
             raise InputError("namespaces must be a list of names; put the one in a list")
         for name in set(namespaces or ()) - set(self.namespaces()):
@@ -267,6 +277,12 @@ class Handle:
 
     def __enter__(self) -> Self:
         return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await asyncio.to_thread(self.close)
 
     def __exit__(
         self,
@@ -310,7 +326,17 @@ class Handle:
         return _reopened, (type(self), self._models.chat, self._models.embedder, settings)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(store={self._store.name!r}, namespace={self.namespace!r})"
+        closed = ", closed" if self._store.closed else ""
+        name = type(self).__name__
+        return f"{name}(store={self._store.name!r}, namespace={self.namespace!r}{closed})"
+
+    def _warn_of_emptiness(self) -> None:
+        """Say once that nothing can be found, and where something is."""
+        if not self._warned:
+            self._warned = True
+            others = [name for name in self.namespaces() if name != self.namespace]
+            hint = f"; the store has {', '.join(map(repr, others[:5]))}" if others else ""
+            log.warning("namespace %r of %s is empty%s", self.namespace, self._store.name, hint)
 
 
 def check_namespace(namespace: object) -> None:

@@ -204,7 +204,8 @@ class HippoRAG(Handle):
         Args:
             ids: Which passages; or
             where: A filter. With neither all but those that came with ready-made extractions.
-            on_error: As in `add`.
+            on_error: What a passage that cannot be read again does: `raise`, and nothing changes;
+                or `skip`: it stays as it was read before. Calling again retries it.
             progress: As in `add`.
             chat_model: As in `add`.
         """
@@ -411,6 +412,8 @@ class HippoRAG(Handle):
     ) -> Flow[Retrieval]:
         asked = checked_query(query)
         snapshot = self._index.snapshot()
+        if not len(snapshot.corpus):
+            self._warn_of_emptiness()
         found = yield from retrieve(asked, snapshot, self._embedding, models, search)
         return replace(found, usage=meter.usage)
 

@@ -90,7 +90,8 @@ class Indexing:
         extractions = yield from self._extract(plan, given, meter, progress, again=again)
         failed = _failed(_by_id(plan, extractions))
         if on_error == "raise" and failed:
-            raise IndexingError(failed)
+            retry = "call reextract() again" if again else "add the same passages again"
+            raise IndexingError(failed, retry=retry)
         extractions = self._or_earlier(extractions, keep_finished=not again)
         by_id = _by_id(plan, extractions)
         stored = [StoredPassage(plan.changed[i], extraction) for i, extraction in by_id.items()]
@@ -134,7 +135,10 @@ class Indexing:
                 ids = index.chosen(chosen)
             else:
                 ids = chosen.ids
-            passages = [c.passage.copy() for c in index.contributions(ids).values()]
+            live = index.contributions(ids)
+            for id_ in (i for i in ids if i not in live):
+                raise InputError(f"there is no passage {id_!r} to read again")
+            passages = [c.passage.copy() for c in live.values()]
             keys = {text_key(p.full_text): p for p in passages}
             readers = reader.extractors(index.namespace, keys)
         done = {self._extractor, IMPORTED} if chosen is None else {self._extractor}

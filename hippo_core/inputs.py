@@ -47,6 +47,8 @@ def check_methods(part: object, name: str, methods: Sequence[str]) -> None:
     Raises:
         TypeError: One is missing.
     """
+    if isinstance(part, type):
+        raise TypeError(f"{name} must be an object, got the class {part.__name__}: call it")
     for method in methods:
         if not callable(getattr(part, method, None)):
             raise TypeError(

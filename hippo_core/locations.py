@@ -94,7 +94,10 @@ def _refuse_foreign_folder(folder: Path, create: bool) -> None:
             f"{folder} holds other files and no {DATABASE}; name an empty or new folder"
         )
     if not create:
-        raise NotAStoreError(f"{folder} holds no {DATABASE}; pass create=True to begin a new one")
+        raise NotAStoreError(
+            f"{folder} holds no {DATABASE}: see to the path, or begin a new store "
+            "by leaving create=False out"
+        )
 
 
 def _refuse_orphaned_log(path: Path) -> None:

@@ -284,8 +284,8 @@ class Reader:
         """Give what the database finds wrong with its own pages; a server sees to that itself."""
         if self._connection.dialect.name != "sqlite":
             return []
-        found = self._connection.exec_driver_sql("PRAGMA integrity_check").scalars()
-        return [f"{self._where}: {line}" for line in found if line != "ok"]
+        found = self._connection.exec_driver_sql("PRAGMA integrity_check(10)").scalars()
+        return [f"{self._where}: {line:.200}" for line in found if line != "ok"]
 
     # -- parts --------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,7 +72,7 @@ class Store:
         snapshot_dir: Where derived files may go if the store is on a server; None for nowhere.
 
     Attributes:
-        id: Tells stores apart; a copy made by `backup` from a file has its original's.
+        id: Tells stores apart; a copy made by `backup` has its original's.
         folder: The folder of a store on disk.
         url: The URL of a store on a server.
         snapshots: Where derived files go; None for nowhere.
@@ -182,12 +183,12 @@ class Store:
                 copy = Store(draft)
                 try:
                     copy_store(self, copy)
+                    with copy.write() as writer:
+                        writer.take_id(self.id)
                 finally:
                     copy.close()
             else:
-                alone = self._kept is not None
-                with self._entered(exclusive=alone), driver_of(self._engine) as driver:
-                    copy_database(driver, draft / DATABASE)
+                self._overwrite(draft)
 
     def save(self, folder: str | Path) -> None:
         """Do what `backup` does; an earlier copy of this store in the folder is replaced.
@@ -199,7 +200,7 @@ class Store:
             StoreError: The copy cannot be made; the earlier one is as it was.
         """
         place = checked_location(folder)
-        if not isinstance(place, Path) or self.url is not None or not (place / DATABASE).exists():
+        if not isinstance(place, Path) or not (place / DATABASE).exists():
             self.backup(folder)
             return
         if self.folder is not None and place.resolve() == self.folder.resolve():
@@ -208,13 +209,24 @@ class Store:
         try:
             if earlier.id != self.id:
                 raise NotAStoreError(f"{place} holds another store; save to a folder of its own")
-            alone = self._kept is not None
-            with self._entered(exclusive=alone), driver_of(self._engine) as driver:
-                copy_database(driver, place / DATABASE)
+            if self.url is not None:
+                with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
+                    self.backup(Path(scratch) / "copy")
+                    fresh = Store(Path(scratch) / "copy")
+                    fresh._overwrite(place)
+                    fresh.close()
+            else:
+                self._overwrite(place)
             if earlier.snapshots is not None:
                 shutil.rmtree(earlier.snapshots, ignore_errors=True)  # may hold deleted text
         finally:
             earlier.close()
+
+    def _overwrite(self, folder: Path) -> None:
+        """Put what is here in the place of the database in a folder."""
+        alone = self._kept is not None
+        with self._entered(exclusive=alone), driver_of(self._engine) as driver:
+            copy_database(driver, folder / DATABASE)
 
     @property
     def closed(self) -> bool:

@@ -15,6 +15,7 @@ from hippo_core.text import canonical_json
 from hippo_core.types import Kind, VerifyReport
 
 SHOWN = 3  # examples in one line
+_MEND = ": rebuild() derives them again"
 _UNIT = 1e-3  # how far a stored vector's length may be from 1
 
 
@@ -75,20 +76,20 @@ def _differences(held: Corpus, fresh: Corpus) -> Iterator[str]:
     """Compare what is held in memory with what the store gives now."""
     for name in ("phrases", "triples"):
         if getattr(held, name) != getattr(fresh, name):
-            yield f"memory holds other {name} than the store"
+            yield f"memory holds other {name} than the store{_MEND}"
     if [*map(_canonical, held.passages)] != [*map(_canonical, fresh.passages)]:
-        yield "memory holds other passages than the store"
+        yield f"memory holds other passages than the store{_MEND}"
     for name in ("lengths", "triple_phrases", "starts"):
         if not np.array_equal(getattr(held, name), getattr(fresh, name)):
-            yield f"memory holds other {name} than the store"
+            yield f"memory holds other {name} than the store{_MEND}"
     if _spelled(held) != _spelled(fresh):
-        yield "memory holds other spellings than the store"
+        yield f"memory holds other spellings than the store{_MEND}"
     if not all(map(np.array_equal, held.synonyms, fresh.synonyms)):
-        yield "memory holds other synonyms than the store"
+        yield f"memory holds other synonyms than the store{_MEND}"
     for name in ("passage_vectors", "phrase_vectors", "triple_vectors"):
         mine, theirs = np.asarray(getattr(held, name)), np.asarray(getattr(fresh, name))
         if not np.array_equal(mine, theirs, equal_nan=True):
-            yield f"memory holds other {name} than the store"
+            yield f"memory holds other {name} than the store{_MEND}"
 
 
 def _canonical(live: Live) -> tuple[Live, str]:

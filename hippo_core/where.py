@@ -145,6 +145,11 @@ def _connective(name: str, operand: object, path: str, depth: int) -> _Test:
 def _condition(key: str, operand: object, path: str) -> _Test:
     names = list(operand) if isinstance(operand, dict) else []
     plain = [name for name in names if not name.startswith("$")]
+    if names and all(f"${name}" in _OPERATORS for name in names):
+        raise InputError(
+            f"{path} has operators without their '$'; write {f'${names[0]}'!r}, or to compare with "
+            "this dict as it stands {'$eq': {...}}"
+        )
     if not isinstance(operand, dict) or plain == names:
         _refuse_operators(operand, path, path)
         return _stored(key, _equal(operand, path))

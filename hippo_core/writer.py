@@ -23,6 +23,7 @@ from hippo_core.tables import (
     extractions,
     namespaces,
     passages,
+    settings,
     vectors,
 )
 from hippo_core.types import Extraction, Kind
@@ -238,6 +239,11 @@ class Writer(Reader):
         self._purge_vector_keys(namespace, kind, [text_key(text) for text in texts])
 
     # -- for who writes rows of his own -------------------------------------------------------
+
+    def take_id(self, store_id: str) -> None:
+        """Make this store a copy of another one."""
+        of_id = settings.c.name == "store_id"
+        self._connection.execute(settings.update().where(of_id).values(value=store_id))
 
     def touch(self, namespace: str) -> None:
         """Make a namespace known."""

@@ -201,6 +201,9 @@ class HippoRAGRetriever(BaseRetriever):
         if isinstance(self.where, Mapping):  # a later change of the caller's dict is not ours
             self.where = deepcopy(dict(self.where))
 
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        yield from (("memory", self.hippo), ("k", self.k), ("where", self.where))
+
     # -- make ---------------------------------------------------------------------------------
 
     @classmethod
@@ -259,12 +262,15 @@ class HippoRAGRetriever(BaseRetriever):
 
         Args:
             persist_directory: The memory's folder, or the URL of a PostgreSQL database.
-            **options: What `from_models` takes; without `llm` linked triples are not judged.
+            **options: What `from_models` takes but `create`; without `llm` linked triples are not
+                judged.
 
         Raises:
             NotAStoreError: There is no memory.
             EmbedderMismatchError: It was filled with other embeddings.
         """
+        if "create" in options:
+            raise TypeError("load opens a memory that is there; to begin one, take from_models")
         return cls.from_models(persist_directory=persist_directory, create=False, **options)
 
     @classmethod

@@ -306,7 +306,7 @@ def test_a_pair_is_kept_apart_also_between_groups_and_whichever_phrase_is_there(
 
 def test_settings_are_given_back_as_keys():
     with opened() as memory:
-        memory.aliases = [("U.S.A.", "USA", "usa", "United  States"), ["only one"]]
+        memory.aliases = [("U.S.A.", "USA", "usa", "United  States"), ["one", "ONE"]]
         memory.never_link = [("b", "A"), ("a", "B"), ("C", "d")]
         assert memory.aliases == (("u s a", "usa", "united states"),)
         assert memory.never_link == (("a", "b"), ("c", "d"))
@@ -319,6 +319,7 @@ def test_settings_are_given_back_as_keys():
     ("aliases", "complaint"),
     [
         ("Ada", "list"),
+        ([["only one"]], "two phrases"),
         (["Ada", "Bob"], "list"),
         ([["a", "b"], ["c", "B!"]], "two groups"),
         ([["a", 7]], "int"),
@@ -342,6 +343,7 @@ def test_aliases_that_contradict_or_are_none_are_refused_and_change_nothing(alia
     ("pairs_", "complaint"),
     [
         ("Ada", "list"),
+        ([["only one"]], "two phrases"),
         ([("a",)], "two phrases"),
         ([("a", "b", "c")], "two phrases"),
         ([("Ada", "ADA!")], "two phrases"),

@@ -12,6 +12,7 @@ import pytest
 import hippo_core
 from hippo_core import (
     ChatModel,
+    ClosedError,
     Completion,
     Embedder,
     Extraction,
@@ -19,6 +20,7 @@ from hippo_core import (
     HippoRAG,
     InputError,
     ModelRequiredError,
+    NotAStoreError,
     OpenIE,
     Passage,
     PermanentModelError,
@@ -238,9 +240,11 @@ def test_the_hash_embedder_sees_words_and_not_their_order():
 
 def test_each_async_method_has_the_parameters_of_its_sync_one():
     for name, method in inspect.getmembers(HippoRAG, inspect.iscoroutinefunction):
+        if name.startswith("_"):
+            continue
         twin = getattr(HippoRAG, name.removeprefix("a"))
         assert inspect.signature(method) == inspect.signature(twin)
-    twins = {n for n, _ in inspect.getmembers(HippoRAG, inspect.iscoroutinefunction)}
+    twins = {n for n, _ in inspect.getmembers(HippoRAG, inspect.iscoroutinefunction) if n[0] != "_"}
     assert twins == {
         "aadd", "aadd_extracted", "adelete", "aretrieve", "aretrieve_many", "aanswer",
             "aretry_failed", "areextract", "areembed",
@@ -322,3 +326,31 @@ def test_every_error_of_a_store_is_one_error_to_catch(tmp_path):
         HippoRAG(None, HashEmbedder(), store=tmp_path)
     with pytest.raises(StoreError):
         HippoRAG(None, HashEmbedder(), store=tmp_path / "missing", create=False)
+
+
+def test_asking_an_empty_memory_is_told_once_with_where_something_is(open_memory, tmp_path, caplog):
+    with open_memory(store=tmp_path / "m", namespace="filled") as filled:
+        filled.add_extracted([(Passage("Ada wrote."), Extraction())])
+    memory = open_memory(store=tmp_path / "m", namespace="fileld")
+    assert [len(memory.retrieve("Ada")) for _ in range(3)] == [0, 0, 0]
+    (warning,) = [r.getMessage() for r in caplog.records if "is empty" in r.getMessage()]
+    assert "'fileld'" in warning
+    assert "'filled'" in warning
+
+
+def test_without_a_model_no_store_is_begun(tmp_path):
+    with pytest.raises(NotAStoreError):
+        HippoRAG(None, None, store=tmp_path / "mistyped")
+    assert not (tmp_path / "mistyped").exists()
+
+
+async def test_a_memory_is_closed_at_the_end_of_an_async_block(tmp_path):
+    async with HippoRAG(None, HashEmbedder(), store=tmp_path / "m") as memory:
+        await memory.aadd_extracted([(Passage("Ada wrote."), Extraction())])
+    with pytest.raises(ClosedError):
+        len(memory)
+
+
+def test_a_class_in_the_place_of_an_object_is_named():
+    with pytest.raises(TypeError, match="class HashEmbedder"):
+        HippoRAG(None, HashEmbedder)

@@ -355,3 +355,24 @@ def test_purging_frees_space(url):
         store.purge()
         with store.read() as reader:
             assert reader.version("n") == 2
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+@server
+def test_a_memory_on_a_server_is_saved_over_its_earlier_copy(url, open_memory, tmp_path):
+    def one(id_):
+        return Passage(f"Text {id_}.", id=id_), Extraction(triples=[(id_, "is", "here")])
+
+    memory = open_memory(store=url)
+    memory.add_extracted([one("first")])
+    memory.save(tmp_path / "copy")
+    copy = open_memory(store=tmp_path / "copy")
+    assert [p.id for p in copy] == ["first"]
+    memory.delete(["first"])
+    memory.add_extracted([one("second")])
+    memory.save(tmp_path / "copy")
+    assert [p.id for p in copy] == ["second"]
+    assert copy.verify().ok
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["copy"]

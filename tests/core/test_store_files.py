@@ -92,7 +92,7 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(open_memory, tmp_p
 def test_without_create_no_store_is_begun(there, open_memory, tmp_path):
     if there:
         (tmp_path / "m").mkdir()
-    with pytest.raises(NotAStoreError, match="create=True"):
+    with pytest.raises(NotAStoreError, match="begin a new store"):
         open_memory(store=tmp_path / "m", create=False)
     assert (tmp_path / "m").exists() == there
     assert not list(tmp_path.rglob("*.sqlite*"))

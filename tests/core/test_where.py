@@ -537,3 +537,12 @@ def test_ten_thousand_passages_are_filtered_at_once(where):
     started = time.process_time()
     assert any([found.allows(metadata) for metadata in corpus])
     assert time.process_time() - started < 0.5  # a few ms; a scan of the ids would take seconds
+
+
+def test_operators_without_their_sign_are_no_value():
+    with pytest.raises(InputError, match=r"'\$gte'"):
+        checked_where({"year": {"gte": 2020}})
+    assert checked_where({"year": {"$eq": {"gte": 2020}}}).allows({"year": {"gte": 2020}})
+    assert checked_where({"span": {"gte": 1, "by": "day"}}).allows(
+        {"span": {"gte": 1, "by": "day"}}
+    )
