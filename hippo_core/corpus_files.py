@@ -10,8 +10,10 @@ import hashlib
 import json
 import math
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BufferedReader
 from itertools import accumulate
 from os import SEEK_END
 from pathlib import Path
@@ -136,9 +138,20 @@ def map_corpus(folder: Path) -> Corpus:
     return corpus
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read; what is no file, such as a pipe, would keep its reader waiting.
+
+    Raises:
+        OSError: It is none, or a link.
+    """
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise OSError(f"{path} is no regular file")
+    return path.open("rb")
+
+
 def file_hash(path: Path) -> str:
     """Give a file's sha256."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -269,7 +282,7 @@ def _write_array(folder: Path, name: str, array: NDArray[Any], dtype: str) -> No
 def _array(folder: Path, name: str, dtype: str) -> NDArray[Any]:
     """Map an array, if it is one of this type, and exactly as long as its header says."""
     path = folder / f"{name}.npy"
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         header = _HEADER.match(file.read(_HEADER_BYTES))
         size = file.seek(0, SEEK_END)
     if header is None or header["type"].decode() != dtype:
@@ -303,6 +316,8 @@ def _check(corpus: Corpus, vectors: Mapping[str, NDArray[np.float32]]) -> None:
     for name, (array, shape) in shapes.items():
         if array.shape != shape:
             raise DamagedFilesError(f"{name}: shape {array.shape} and not {shape}")
+    if not np.isfinite(corpus.synonyms.cosine).all():
+        raise DamagedFilesError("synonyms_cosine: not a number")
     pointing = (
         ("synonyms_left", corpus.synonyms.left, n_phrases),
         ("synonyms_right", corpus.synonyms.right, n_phrases),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 import time
 import unicodedata
@@ -20,12 +21,19 @@ from typing import Any
 
 from hippo_core.config import HippoConfig
 from hippo_core.corpus import Corpus
-from hippo_core.corpus_files import DamagedFilesError, file_hash, map_corpus, write_corpus
+from hippo_core.corpus_files import (
+    DamagedFilesError,
+    file_hash,
+    map_corpus,
+    open_regular,
+    write_corpus,
+)
 from hippo_core.text import canonical_json, sha256_hex
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 _DRAFT = "draft-"
+_CORPUS = re.compile(r"\d{12,}-[0-9a-f]{8}")
 _ABANDONED = 3600.0  # seconds after which a draft is nobody's
 _LIMIT = 1 << 20  # bytes of a manifest
 
@@ -69,6 +77,8 @@ class DerivedFiles:
         if self._folder is None:
             return None
         self._folder.mkdir(parents=True, exist_ok=True)
+        if self._leads_away():
+            raise NotADirectoryError(f"{self._folder} is a link to elsewhere")
         others = self._folders()  # not those that another handle puts beside it from now on
         draft = self._folder / f"{_DRAFT}{uuid.uuid4().hex}"
         place = self._folder / f"{state.version:012d}-{uuid.uuid4().hex[:8]}"
@@ -132,26 +142,33 @@ class DerivedFiles:
 
     def _folders(self) -> list[Path]:
         """Give the folders of whole corpora, the newest first."""
-        return [f for f in self._there() if not f.name.startswith(_DRAFT) and f.is_dir()]
+        return [f for f in self._there() if _CORPUS.fullmatch(f.name)]
 
     def _delete_drafts(self, age: float) -> None:
         """Delete drafts that were begun so many seconds ago."""
         for draft in self._there():
             with suppress(OSError):  # it was finished meanwhile
-                if draft.name.startswith(_DRAFT) and time.time() - draft.stat().st_mtime >= age:
+                is_old = not age or abs(time.time() - draft.stat().st_mtime) >= age
+                if is_old and draft.name.startswith(_DRAFT):
                     _remove(draft)
 
     def _there(self) -> list[Path]:
-        if self._folder is None:
+        """Give the folders in ours; a link in a store that a stranger made leads elsewhere."""
+        if self._folder is None or self._leads_away():
             return []
         try:
-            return sorted(self._folder.iterdir(), reverse=True)
+            found = [f for f in self._folder.iterdir() if f.is_dir() and not f.is_symlink()]
+            return sorted(found, reverse=True)
         except OSError:  # mostly since there is none
             return []
 
+    def _leads_away(self) -> bool:
+        folder = self._folder
+        return folder is not None and (folder.is_symlink() or folder.parent.is_symlink())
+
     def _manifest(self, folder: Path) -> dict[str, Any]:
         """Read a manifest of this namespace; every name that `write` gives it is there."""
-        with (folder / MANIFEST).open("rb") as file:
+        with open_regular(folder / MANIFEST) as file:
             text = file.read(_LIMIT + 1)
         if len(text) > _LIMIT:
             raise DamagedFilesError(f"{MANIFEST} is too long")

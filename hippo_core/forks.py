@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 from weakref import WeakSet
 
+_LOOK_AGAIN = 0.001  # seconds
 PATIENCE = 10.0  # seconds that a fork waits for transactions of other threads
 
 
@@ -34,7 +36,9 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        # Not a Condition nor an Event: those are locked by Python code, and an interrupt in the
+        # middle of that would leave them locked for ever. Forks are rare: who waits looks again.
+        self._lock = threading.Lock()
         self._inside: Counter[int] = Counter()
         self._shut = False
 
@@ -42,34 +46,41 @@ class Gate:
     def passed(self) -> Iterator[None]:
         """Be inside for a while."""
         me = threading.get_ident()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._shut or self._inside[me])
-            self._inside[me] += 1
+        is_inside = False
         try:
+            while not is_inside:
+                with self._lock:
+                    if not self._shut or self._inside[me]:
+                        self._inside[me] += 1
+                        is_inside = True
+                if not is_inside:
+                    time.sleep(_LOOK_AGAIN)
             yield
         finally:
-            with self._changed:
-                self._inside[me] -= 1
-                self._inside += Counter()  # drops who has left
-                self._changed.notify_all()
+            if is_inside:
+                with self._lock:
+                    self._inside[me] -= 1
+                    self._inside += Counter()  # drops who has left
 
     def shut(self, seconds: float) -> None:
         """Let nobody new in, and wait until the other threads have left, or for so long."""
         me = {threading.get_ident()}
-        with self._changed:
-            self._shut = True
-            self._changed.wait_for(lambda: not self._inside.keys() - me, seconds)
+        until = time.monotonic() + seconds
+        self._shut = True
+        while time.monotonic() < until:
+            with self._lock:
+                if not self._inside.keys() - me:
+                    return
+            time.sleep(_LOOK_AGAIN)
 
     def open(self) -> None:
         """Let everybody in."""
-        with self._changed:
-            self._shut = False
-            self._changed.notify_all()
+        self._shut = False
 
     def reopen(self) -> None:
         """Open in a child, where this thread is the only one."""
         me = threading.get_ident()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._inside = Counter({me: self._inside[me]})
         self._shut = False
 

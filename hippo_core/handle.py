@@ -244,6 +244,8 @@ class Handle:
             raise InputError(f"there is no namespace {name!r} to copy")
         target = Store(store)
         try:
+            if target.folder is not None and target.folder == self._store.folder:
+                raise InputError("copy_to takes another store than the memory's own")
             return copy_store(self._store, target, namespaces)
         finally:
             target.close()

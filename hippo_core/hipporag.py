@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
 from hippo_core.config import HippoConfig
@@ -296,7 +297,7 @@ class HippoRAG(Handle):
         """
         meter = Meter()
         models = self._for_call(chat_model)
-        search = checked_search(k, where, config, score_mode, self.config)
+        search = partial(checked_search, k, where, config, score_mode, self.config)
         flow = self._retrieve_flow(query, search, models, meter)
         return self._driver(models, meter).run(flow)
 
@@ -313,7 +314,7 @@ class HippoRAG(Handle):
         """Do what `retrieve` does, without blocking the event loop."""
         meter = Meter()
         models = self._for_call(chat_model)
-        search = checked_search(k, where, config, score_mode, self.config)
+        search = partial(checked_search, k, where, config, score_mode, self.config)
         flow = self._retrieve_flow(query, search, models, meter)
         return await self._driver(models, meter).arun(flow)
 
@@ -329,7 +330,7 @@ class HippoRAG(Handle):
     ) -> list[Retrieval]:
         """Retrieve for each query, several at once; each result is what `retrieve` gives."""
         models = self._for_call(chat_model)
-        search = checked_search(k, where, config, score_mode, self.config)
+        search = partial(checked_search, k, where, config, score_mode, self.config)
         flow = self._many_flow(queries, search, models)
         return self._driver(models, Meter()).run(flow)
 
@@ -345,7 +346,7 @@ class HippoRAG(Handle):
     ) -> list[Retrieval]:
         """Do what `retrieve_many` does, without blocking the event loop."""
         models = self._for_call(chat_model)
-        search = checked_search(k, where, config, score_mode, self.config)
+        search = partial(checked_search, k, where, config, score_mode, self.config)
         flow = self._many_flow(queries, search, models)
         return await self._driver(models, Meter()).arun(flow)
 
@@ -365,7 +366,7 @@ class HippoRAG(Handle):
         """
         meter = Meter()
         models = self._for_call(chat_model)
-        search = checked_search(k, where, None, "ppr", self.config)
+        search = partial(checked_search, k, where, None, "ppr", self.config)
         flow = self._answer_flow(question, search, models, meter)
         return self._driver(models, meter).run(flow)
 
@@ -380,7 +381,7 @@ class HippoRAG(Handle):
         """Do what `answer` does, without blocking the event loop."""
         meter = Meter()
         models = self._for_call(chat_model)
-        search = checked_search(k, where, None, "ppr", self.config)
+        search = partial(checked_search, k, where, None, "ppr", self.config)
         flow = self._answer_flow(question, search, models, meter)
         return await self._driver(models, meter).arun(flow)
 
@@ -408,23 +409,23 @@ class HippoRAG(Handle):
         return (yield from indexing.add(checked, meter, given=given))
 
     def _retrieve_flow(
-        self, query: str, search: Search, models: Models, meter: Meter
+        self, query: str, search: Callable[[], Search], models: Models, meter: Meter
     ) -> Flow[Retrieval]:
-        asked = checked_query(query)
+        asked, checked = checked_query(query), search()
         snapshot = self._index.snapshot()
         if not len(snapshot.corpus):
             self._warn_of_emptiness()
-        found = yield from retrieve(asked, snapshot, self._embedding, models, search)
+        found = yield from retrieve(asked, snapshot, self._embedding, models, checked)
         return replace(found, usage=meter.usage)
 
     def _many_flow(
-        self, queries: Sequence[str], search: Search, models: Models
+        self, queries: Sequence[str], search: Callable[[], Search], models: Models
     ) -> Flow[list[Retrieval]]:
-        asked = checked_queries(queries)
+        asked, checked = checked_queries(queries), search()
 
         def one(query: str) -> Flow[Retrieval]:
             meter = Meter()
-            flow = self._retrieve_flow(query, search, models, meter)
+            flow = self._retrieve_flow(query, lambda: checked, models, meter)
             found: Retrieval = yield Metered(flow, meter)
             return found
 
@@ -432,7 +433,7 @@ class HippoRAG(Handle):
         return all_found
 
     def _answer_flow(
-        self, question: str, search: Search, models: Models, meter: Meter
+        self, question: str, search: Callable[[], Search], models: Models, meter: Meter
     ) -> Flow[Answer]:
         if models.chat is None:
             raise ModelRequiredError("answer() needs a chat model; retrieve() does not")

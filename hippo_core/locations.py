@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from hippo_core.migrations import create_schema
 
 DATABASE = "hippo.sqlite"
 SNAPSHOTS = "snapshots"  # folder of derived files beside the database
+_DRAFT = "draft-"  # folder of a copy that is being made
+_OUR_DRAFT = re.compile(f"{_DRAFT}[0-9a-f]{{32}}")
 _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 _SECRETS = ("password", "passfile", "sslpassword", "oauth_client_secret")
 
@@ -62,6 +65,15 @@ def is_read_only(path: Path) -> bool:
     return not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
+def file_identity(folder: Path) -> tuple[int, int] | None:
+    """Tell the database file of a folder from any other; None where there is none."""
+    try:
+        found = (folder / DATABASE).stat()
+    except OSError:  # moved or deleted
+        return None
+    return found.st_dev, found.st_ino
+
+
 def ready_folder(folder: Path, *, create: bool) -> Path:
     """Give the database file of a folder; make it where the folder is missing or empty.
 
@@ -72,6 +84,8 @@ def ready_folder(folder: Path, *, create: bool) -> Path:
         StoreError: It cannot be made.
     """
     path = folder / DATABASE
+    if path.exists() and not path.is_file():
+        raise NotAStoreError(f"{path} is no file")
     if not path.exists():
         _refuse_foreign_folder(folder, create)
         _refuse_orphaned_log(path)
@@ -84,6 +98,10 @@ def _refuse_foreign_folder(folder: Path, create: bool) -> None:
         raise NotAStoreError(f"{folder} is a file; store= takes a folder")
     there = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
     foreign = {name for name in there if not name.startswith(DATABASE)}
+    if foreign and all(map(_OUR_DRAFT.fullmatch, foreign)):
+        raise NotAStoreError(
+            f"{folder} holds a copy that was never finished; make it again there, or delete it"
+        )
     if foreign == {SNAPSHOTS}:
         raise StoreCorruptError(
             f"{folder / DATABASE}: the database is missing, and only what was derived from it is "
@@ -115,22 +133,25 @@ def _create_file(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{DATABASE}.{uuid.uuid4().hex}")
-        with converted(str(path.parent)):
-            engine = file_engine(draft)
-            try:
-                log_ahead(engine)
-                with engine.begin() as connection:
-                    create_schema(connection)
-            finally:
-                engine.dispose()
         try:
-            os.link(draft, path)
-        except FileExistsError:  # another process made it first: use that one
-            pass
-        except OSError:  # a file system without hard links
-            if not path.exists():
-                draft.rename(path)
-        draft.unlink(missing_ok=True)
+            with converted(str(path.parent)):
+                engine = file_engine(draft)
+                try:
+                    log_ahead(engine)
+                    with engine.begin() as connection:
+                        create_schema(connection)
+                finally:
+                    engine.dispose()
+            try:
+                os.link(draft, path)
+            except FileExistsError:  # another process made it first: use that one
+                pass
+            except OSError:  # a file system without hard links
+                if not path.exists():
+                    draft.rename(path)
+        finally:
+            for ending in ("", "-wal", "-shm"):
+                draft.with_name(f"{draft.name}{ending}").unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"cannot create a store in {path.parent}: {error}") from error
 
@@ -145,10 +166,13 @@ def drafted(folder: Path) -> Iterator[Path]:
         InputError: There is something in `folder`.
         StoreError: It cannot be made.
     """
+    for left in folder.glob(f"{_DRAFT}*") if folder.is_dir() else ():  # by a copy that was killed
+        if _OUR_DRAFT.fullmatch(left.name):
+            shutil.rmtree(left, ignore_errors=True)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is not empty; a copy takes a new or an empty folder")
     there = folder.is_dir()
-    draft = folder / f"draft-{uuid.uuid4().hex}"
+    draft = folder / f"{_DRAFT}{uuid.uuid4().hex}"
     try:
         draft.mkdir(parents=True)
         try:

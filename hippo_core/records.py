@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
+from hippo_core.errors import StoreCorruptError
 from hippo_core.openie import CUT_ENTITIES
 from hippo_core.rows import batches, entities_of, extraction_of, naming, passage_of, vector_of
 from hippo_core.tables import (
@@ -20,6 +21,7 @@ from hippo_core.tables import (
     commits,
     embedders,
     extractions,
+    metadata,
     namespaces,
     passages,
     vectors,
@@ -254,6 +256,11 @@ class Reader:
         )
         found = {}
         for key, blob in self._where_in(query, vectors.c.text_key, text_of.keys()):
+            if key not in text_of:
+                raise StoreCorruptError(
+                    f"{self._where}: a row and its index differ ({kind} vector {key!r:.80}); "
+                    "restore it from a copy"
+                )
             with naming(self._where, f"the {kind} vector of {text_of[key][:80]!r}"):
                 dimension = dimension or len(blob) // 4
                 found[text_of[key]] = vector_of(blob, dimension)
@@ -280,12 +287,53 @@ class Reader:
 
     # -- the database -------------------------------------------------------------------------
 
+    def contradictions(self, namespace: str) -> Iterator[str]:
+        """Give what the rows of a namespace say against each other."""
+        query = sa.select(passages.c.id, passages.c.text_key, passages.c.text, passages.c.title)
+        for row in self._connection.execute(query.where(passages.c.namespace == namespace)):
+            if row.text_key != text_key(Passage(row.text, title=row.title).full_text):
+                yield f"passage {row.id!r:.80} is kept under the key of another text"
+        version, commit = self.commit(namespace)
+        if version and not commit:
+            yield f"version {version} has no commit"
+        logged = sa.select(changes).where(changes.c.namespace == namespace)
+        for row in self._connection.execute(logged):
+            with naming(self._where, "a row of the change log"):
+                is_later = row.version > version
+                is_mislaid = row.passage_id is not None and row.id_key != text_key(
+                    f"{row.passage_id}"
+                )
+            if is_later:
+                yield f"a change is of version {row.version}, and the last one is {version}"
+            if is_mislaid:
+                yield f"passage {row.passage_id!r:.80} is logged under the key of another id"
+        yield from self._embedders_missing(namespace)
+
+    def _embedders_missing(self, namespace: str) -> Iterator[str]:
+        known = {e.generation for e in self._embedders(namespace)}
+        given = int(self._of_namespace(namespaces.c.generations, namespace) or 0)
+        current = self.generation(namespace)
+        if known and max(known) > given:
+            yield f"embedder {max(known)} is there, and only {given} were ever recorded"
+        if current is not None and current not in known:
+            yield f"the record of its embedder ({current}) is missing"
+        made_by = sa.select(vectors.c.generation).where(vectors.c.namespace == namespace)
+        for generation in set(self._connection.scalars(made_by.distinct())) - known - {UNRECORDED}:
+            yield f"there are vectors of an unknown embedder ({generation})"
+
     def damage(self) -> list[str]:
         """Give what the database finds wrong with its own pages; a server sees to that itself."""
         if self._connection.dialect.name != "sqlite":
             return []
+        there = sa.inspect(self._connection)
+        missing = [
+            f"{self._where}: the index {index.name} is missing"
+            for table in metadata.sorted_tables
+            for index in table.indexes
+            if index.name not in {i["name"] for i in there.get_indexes(table.name)}
+        ]
         found = self._connection.exec_driver_sql("PRAGMA integrity_check(10)").scalars()
-        return [f"{self._where}: {line:.200}" for line in found if line != "ok"]
+        return missing + [f"{self._where}: {line:.200}" for line in found if line != "ok"]
 
     # -- parts --------------------------------------------------------------------------------
 

@@ -98,6 +98,11 @@ def _missing_or_switch(index: HippoIndex, generation: int, done: Missing) -> Mis
 
 def _embed(index: HippoIndex, kind: Kind, texts: Sequence[str], generation: int) -> Flow[None]:
     rows = unit((yield Embed(texts, kind)), texts)
+    if not rows.any():
+        raise PermanentModelError(
+            f"the embedder gave only zeros for a batch beginning {texts[0][:80]!r}; the old "
+            "vectors stay"
+        )
     by_text: Mapping[str, NDArray[np.float32]] = dict(zip(texts, rows, strict=True))
     with index.store.write() as writer:
         writer.save_vectors(index.namespace, kind, by_text, generation)

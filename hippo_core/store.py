@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -29,6 +29,7 @@ from hippo_core.engines import (
     memory_engine,
     read_only_engine,
     reading,
+    rewrite,
     server_engine,
     writing,
 )
@@ -47,6 +48,7 @@ from hippo_core.locations import (
     SNAPSHOTS,
     checked_location,
     drafted,
+    file_identity,
     is_read_only,
     ready_folder,
     shown,
@@ -106,6 +108,7 @@ class Store:
         self._locked_to_fork = self._in_use = False  # at the last fork
         self._carried = False  # a fork took along a connection that was in use
         self._closed = False
+        self._identity: tuple[int, int] | None = None  # of the database file
         self._kept: Kept | None = None
         with gate.passed():
             if self.folder is not None:
@@ -162,11 +165,13 @@ class Store:
                 at_once = self._engine.execution_options(isolation_level="AUTOCOMMIT")
                 with at_once.connect() as connection:
                     connection.exec_driver_sql(f"VACUUM {', '.join(metadata.tables)}")
-            elif self._has_log and not fold_log(self._engine, _PURGE_TIMEOUT):
-                raise StoreLockedError(
-                    f"{self._where}: a reader still holds an old state, with what was deleted; "
-                    "try again when it has finished"
-                )
+            elif self._has_log:
+                rewrite(self._engine)
+                if not fold_log(self._engine, _PURGE_TIMEOUT):
+                    raise StoreLockedError(
+                        f"{self._where}: a reader still holds an old state, with what was "
+                        "deleted; try again when it has finished"
+                    )
 
     def backup(self, folder: str | Path) -> None:
         """Copy the store, as it is now, into a new or empty folder; writers go on meanwhile.
@@ -262,6 +267,7 @@ class Store:
 
     def _open_folder(self, folder: Path, create: bool) -> Engine:
         path = ready_folder(folder, create=create)
+        self._identity = file_identity(folder)
         self.read_only = is_read_only(path)
         return read_only_engine(path) if self.read_only else file_engine(path)
 
@@ -311,6 +317,12 @@ class Store:
     def _has_log(self) -> bool:
         return self.folder is not None and not self.read_only
 
+    def _is_elsewhere(self) -> bool:
+        """Whether the file that is open is not the one of that name any more."""
+        if self.folder is None or self.read_only:
+            return False
+        return file_identity(self.folder) != self._identity
+
     @contextmanager
     def _guard(self, engine: Engine, *, exclusive: bool) -> Iterator[Connection]:
         with self._entered(exclusive=exclusive), engine.begin() as connection:
@@ -318,22 +330,22 @@ class Store:
 
     @contextmanager
     def _entered(self, *, exclusive: bool) -> Iterator[None]:
-        with gate.passed():  # before the lock: so who waits for a fork holds no lock
-            if exclusive:
-                self._lock.acquire()
-            try:
-                if self._closed:
-                    raise ClosedError("this memory was closed; open it again to use it")
-                if self._carried:
-                    raise StoreError(
-                        f"{self._where} was in use when this process was forked; fork outside of "
-                        "its transactions, or start processes by spawn"
-                    )
-                with converted(self._where):
-                    yield
-            finally:
-                if exclusive:
-                    self._lock.release()
+        # The gate before the lock: so who waits for a fork holds no lock.
+        with gate.passed(), self._lock if exclusive else nullcontext():
+            if self._closed:
+                raise ClosedError("this memory was closed; open it again to use it")
+            if self._carried:
+                raise StoreError(
+                    f"{self._where} was in use when this process was forked; fork outside of "
+                    "its transactions, or start processes by spawn"
+                )
+            if self._is_elsewhere():
+                raise StoreError(
+                    f"{self._where} was moved, deleted or replaced while it was open; open it "
+                    "again where it is now"
+                )
+            with converted(self._where):
+                yield
 
     # -- forking ------------------------------------------------------------------------------
 

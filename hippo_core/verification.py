@@ -8,11 +8,12 @@ import numpy as np
 
 from hippo_core.contributions import contribution, phrases_of
 from hippo_core.corpus import Corpus, Live
-from hippo_core.errors import StoreError
+from hippo_core.curation import Curation, check_curation
+from hippo_core.errors import ClosedError, InputError, StoreError
 from hippo_core.index import KINDS, HippoIndex
 from hippo_core.records import Reader, StoredPassage, text_key
 from hippo_core.text import canonical_json
-from hippo_core.types import Kind, VerifyReport
+from hippo_core.types import Kind, Status, VerifyReport
 
 SHOWN = 3  # examples in one line
 _MEND = ": rebuild() derives them again"
@@ -32,6 +33,8 @@ def verify(index: HippoIndex) -> VerifyReport:
             stored = reader.passages(index.namespace)
             problems += _of_texts(index, reader, stored)
             problems += _of_log(index, reader, stored)
+            problems += reader.contradictions(index.namespace)
+            check_curation(Curation.from_json(reader.curation(index.namespace)))
             index.catch_up(reader)
             held = index.corpus()
             fresh = HippoIndex(index.store, index.namespace, index.config)
@@ -39,7 +42,9 @@ def verify(index: HippoIndex) -> VerifyReport:
             fresh.catch_up(reader)
             problems += _differences(held, fresh.corpus())
             problems += _of_lengths(fresh.corpus())
-    except StoreError as error:
+    except ClosedError:
+        raise
+    except (StoreError, InputError) as error:
         problems.append(str(error))
     problems += index.files.damaged()
     return VerifyReport(tuple(problems), len(stored))
@@ -58,6 +63,8 @@ def _of_texts(index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]
         there = reader.vector_keys(index.namespace, kind)
         keys = {text_key(text): text for text in wanted[kind]}
         yield from _named(f"no vector of {kind}", (keys[k] for k in keys.keys() - there.keys()))
+    unread = [s.passage.id for s in stored if s.status is Status.FAILED and not s.extraction.reason]
+    yield from _named("neither an extraction nor a reason why for", unread)
     texts = {text_key(text) for text in wanted["passage"]}
     spare = reader.extraction_keys(index.namespace) - texts
     yield from _named("an extraction of no passage", spare)

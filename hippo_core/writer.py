@@ -137,7 +137,8 @@ class Writer(Reader):
     def new_embedder(self, namespace: str, name: str, probe: NDArray[np.float32]) -> int:
         """Record an embedder that will take the current one's place; give its generation."""
         self.touch(namespace)
-        generation = int(self._of_namespace(namespaces.c.generations, namespace)) + 1
+        given = int(self._of_namespace(namespaces.c.generations, namespace))
+        generation = max([given, *(e.generation for e in self._embedders(namespace))]) + 1
         self.set_namespace(namespace, generations=generation)
         self._put_embedder(namespace, generation, name, probe)
         return generation

@@ -152,8 +152,13 @@ def test_a_backup_that_is_killed_does_not_open(tmp_path):
     env = {"PYTHONPATH": ":".join(filter(None, sys.path))}
     assert subprocess.run(command, env=env, timeout=60, check=False).returncode == 9
     for create in (True, False):
-        with pytest.raises(NotAStoreError, match="other files"):
+        with pytest.raises(NotAStoreError, match="never finished"):
             Store(tmp_path / "copy", create=create)
+    with Store(tmp_path / "m").read() as reader:
+        there = reader.namespaces()
+    Store(tmp_path / "m").backup(tmp_path / "copy")  # makes it again, in the same folder
+    with Store(tmp_path / "copy", create=False).read() as reader:
+        assert reader.namespaces() == there
 
 
 WRITING = """
