@@ -91,8 +91,8 @@ def _postgres(where: str, error: sa.exc.DBAPIError) -> Exception:
 
 def _corrupt(where: str, said: str) -> StoreError:
     return StoreCorruptError(
-        f"{where} cannot be read ({said}); restore it from a copy, or index the passages "
-        "again in another folder"
+        f"{where} cannot be read ({said}); restore it from a copy, with no -wal file of the old "
+        "one beside it, or index the passages again in another folder"
     )
 
 
