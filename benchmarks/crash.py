@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import shutil
 import signal
 import subprocess
@@ -36,6 +37,8 @@ from crash_child import Death, Event, Files, How, events, last_done
 from crash_plan import Plan, What, plan_of
 
 from hippo_core.testing import replies
+
+logging.getLogger("hippo_core").setLevel(logging.ERROR)  # an empty memory is asked, too
 
 WATCHDOG = 120.0  # seconds that a child may take
 HOWS: dict[How, float] = {  # and how often

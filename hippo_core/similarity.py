@@ -232,6 +232,41 @@ def pairs_above(
     return Pairs(rows[order], columns[order], dots[order], complete)
 
 
+HEAD = 3  # the first third of a vector is compared first
+
+
+def tail_lengths(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give the length of each row without its first third, shape (n,)."""
+    tail = matrix[:, matrix.shape[1] // HEAD :]
+    lengths: NDArray[np.float32] = np.sqrt(np.einsum("ij,ij->i", tail, tail))
+    return lengths
+
+
+def pairs_of_few(
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
+    tails: NDArray[np.float32],
+    threshold: float,
+) -> Pairs:
+    """Find what `pairs_above` finds, for a few rows against many whose tails were measured.
+
+    a.b = head + tail, and |tail| is at most the product of the tails' lengths (Cauchy-Schwarz): so
+    a third of each row is read, and all of it only where that leaves the threshold in reach.
+
+    Args:
+        left: (m, d), unit rows, few.
+        right: (n, d), unit rows.
+        tails: (n,), the `tail_lengths` of `right`.
+        threshold: A cosine.
+    """
+    head = left.shape[1] // HEAD
+    reach = right[:, :head] @ left[:, :head].T
+    reach += tails[:, np.newaxis] * tail_lengths(left)
+    near = np.flatnonzero(reach.max(axis=1, initial=-1.0) >= threshold - _SLACK)
+    found = pairs_above(left, right[near], threshold)
+    return found._replace(columns=near[found.columns])
+
+
 _NO_PAIRS = Pairs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 
 

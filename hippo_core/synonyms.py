@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hippo_core.errors import SynonymyError
 from hippo_core.keys import Keys
-from hippo_core.similarity import Pairs, pairs_above
+from hippo_core.similarity import Pairs, pairs_above, pairs_of_few, tail_lengths
 from hippo_core.vectors import BLOCK, VectorView
 
 Pair = tuple[str, str, float]
+
+FEW = 64  # new phrases that are compared by their first third first
 
 
 class SynonymPairs(NamedTuple):
@@ -51,6 +54,7 @@ class Synonyms:
         self.pairs = pairs
         """Each pair once."""
         self._generation = 0
+        self._tails: dict[int, tuple[ref[NDArray[np.float32]], NDArray[np.float32]]] = {}
 
     def plan(
         self,
@@ -77,7 +81,10 @@ class Synonyms:
             if not complete or (room is not None and len(pairs) > room):
                 complete = False
                 break
-            outer = pairs_above(rows, block, self._threshold, limit=room)
+            if len(rows) <= FEW:
+                outer = pairs_of_few(rows, block, self._tails_of(number, block), self._threshold)
+            else:
+                outer = pairs_above(rows, block, self._threshold, limit=room)
             complete = outer.complete
             first = number * BLOCK
             pairs += [(texts[i], known.items[first + j], c) for i, j, c in _each(outer)]
@@ -88,6 +95,13 @@ class Synonyms:
                 "high cosines; raise the threshold, or switch synonymy off"
             )
         return SynonymPlan(frozenset(texts), tuple(pairs), self._generation)
+
+    def _tails_of(self, number: int, block: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Give the lengths of a block's tails, measured once: what a view shows never changes."""
+        known = self._tails.get(number)
+        if known is None or known[0]() is not block:
+            known = self._tails[number] = (ref(block), tail_lengths(block))
+        return known[1]
 
     def fits(self, plan: SynonymPlan, new: Collection[str]) -> bool:
         """Whether a plan was made for these new phrases and no others came since."""

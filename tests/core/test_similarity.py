@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hippo_core.errors import InputError
@@ -10,7 +10,9 @@ from hippo_core.similarity import (
     cosines,
     min_max,
     pairs_above,
+    pairs_of_few,
     round_significant,
+    tail_lengths,
     top_k,
     unit_rows,
 )
@@ -319,3 +321,19 @@ def test_blocks_and_dimensions_are_checked():
         pairs_above(vectors(2, 4), None, 0.8, block=0)
     with pytest.raises(InputError, match="4 and 5 dimensions"):
         pairs_above(vectors(2, 4), vectors(2, 5), 0.8)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_few_rows_have_the_pairs_that_all_have(data):
+    d = data.draw(st.integers(1, 40))
+    chance = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    centre = chance.standard_normal(d) * data.draw(st.sampled_from([0, 1, 3]))
+    many = unit_rows(centre + chance.standard_normal((data.draw(st.integers(0, 50)), d)))
+    few = unit_rows(centre + chance.standard_normal((data.draw(st.integers(1, 9)), d)))
+    if len(many) and data.draw(st.booleans()):
+        many[: len(few)] = few[: len(many)]  # some are alike
+    threshold = data.draw(st.sampled_from([0.3, 0.8, 0.95, 1.0]))
+    mine = pairs_of_few(few, many, tail_lengths(many), threshold)
+    theirs = pairs_above(few, many, threshold)
+    assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
