@@ -1015,3 +1015,20 @@ def test_a_function_that_chooses_what_is_deleted_may_use_the_memory(open_memory,
     report = memory.delete(where=is_chosen)
     assert len(report.deleted) == len(corpora.bridge_items())
     assert [p.id for p in memory] == ["another"]
+
+
+def test_what_the_old_embedder_made_is_not_committed_to_the_new_ones_index(tmp_path, monkeypatch):
+    with opened(tmp_path / "m") as old, opened(tmp_path / "m") as other:
+        old.add_extracted(ITEMS)
+        plan = old._index.plan_synonyms
+
+        def after_the_other_was_faster(phrases):
+            other.reembed(HashEmbedder(16, name="new"))
+            return plan(phrases)
+
+        monkeypatch.setattr(old._index, "plan_synonyms", after_the_other_was_faster)
+        again = Passage(BATCH[0].text, id="again")  # all of its vectors are there already
+        with pytest.raises(EmbedderMismatchError, match="another embedder"):
+            old.add_extracted([(again, ITEMS[0][1])])
+        assert sorted(p.id for p in other) == ["p0", "p1", "p2"]
+        assert other.verify().ok
