@@ -77,20 +77,28 @@ class Embedding:
     def texts(self, texts: Sequence[str], kind: Kind) -> Flow[NDArray[np.float32]]:
         """Embed texts in one call, shape (n, d); a handle's first call embeds the probe too."""
         self.require()
-        if self._dimension is None and (kind != "passage" or len(texts) == self._batch):
-            yield from self.texts([], "passage")
-        if self._dimension is None:
+        dimension = self._dimension  # once: another thread may set or forget it meanwhile
+        if dimension is None and (kind != "passage" or len(texts) == self._batch):
+            dimension = yield from self._probed()
+        if dimension is None:
             rows: NDArray[np.float32] = yield Embed([PROBE, *texts], kind)
             scaled = unit(rows, [PROBE, *texts])
             self._check(scaled[0])
             return scaled[1:]
         rows = yield Embed(texts, kind)
-        if rows.shape[1] != self._dimension:
+        if rows.shape[1] != dimension:
             raise PermanentModelError(
                 f"the embedder gave vectors of {rows.shape[1]} dimensions for a {kind}, and of "
-                f"{self._dimension} before; an index has one dimension"
+                f"{dimension} before; an index has one dimension"
             )
         return unit(rows, texts)
+
+    def _probed(self) -> Flow[int]:
+        """Check the embedder by the probe alone; give the length of its vectors."""
+        rows: NDArray[np.float32] = yield Embed([PROBE], "passage")
+        (probe,) = unit(rows, [PROBE])
+        self._check(probe)
+        return len(probe)
 
     def query(self, query: str, kinds: Sequence[Kind]) -> Flow[list[NDArray[np.float32]]]:
         """Embed a query once for each kind, or once for all where that makes no difference."""

@@ -1032,3 +1032,15 @@ def test_what_the_old_embedder_made_is_not_committed_to_the_new_ones_index(tmp_p
             old.add_extracted([(again, ITEMS[0][1])])
         assert sorted(p.id for p in other) == ["p0", "p1", "p2"]
         assert other.verify().ok
+
+
+def test_a_call_ends_as_it_began_when_another_thread_has_the_embedder_checked_again():
+    with opened() as memory:
+        memory.add_extracted(ITEMS)
+        embedding, embedder = memory._embedding, memory.embedder
+        flow = embedding.texts(["Ada"], "phrase")
+        request = next(flow)
+        embedding.expect(99)  # as a thread does that found another embedder recorded
+        with pytest.raises(StopIteration) as end:
+            flow.send(embedder.embed(request.texts, request.kind))
+        assert end.value.value.shape == (1, 16)
