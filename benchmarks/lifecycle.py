@@ -6,7 +6,7 @@ run alone is merged into what is there.
 
     python benchmarks/lifecycle.py
     python benchmarks/lifecycle.py --only insert,filter
-    python benchmarks/lifecycle.py --quick --out /tmp/quick.json
+    python benchmarks/lifecycle.py --quick --out quick.json
 """
 
 from __future__ import annotations
