@@ -17,7 +17,7 @@ INSTALL     := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test bench-quality bench-lifecycle bench-musique clean
+.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test bench-quality bench-lifecycle bench-musique bench-paths clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -63,6 +63,9 @@ bench-musique: $(VENV_BENCH)/.bench
 
 bench-lifecycle: $(VENV)/.test ## Crashes, bad inputs, readers beside a writer, and costs at 10,000
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/lifecycle.py
+
+bench-paths: $(VENV)/.test ## Path-finding questions, with explanations: offline, no key
+	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/path_finding.py
 
 clean: ## Remove whatever make has made
 	rm -rf $(VENV) $(VENV_BENCH) $(VENV_LOWEST) $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks

@@ -1,11 +1,19 @@
 """The measures of the papers, on rankings worked out by hand."""
 
+import math
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hippo_core import InputError
-from hippo_core.evaluation import all_recall_at_k, recall_at_k, recall_table
+from hippo_core.evaluation import (
+    all_recall_at_k,
+    paired_bootstrap,
+    recall_at_k,
+    recall_table,
+)
 
 ids = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8)
 
@@ -60,3 +68,58 @@ def test_runs_beside_the_questions_do_not_count():
 def test_no_question_is_no_average():
     with pytest.raises(InputError, match="no questions"):
         recall_table({}, {})
+
+
+values = st.floats(0, 1, width=32)
+pairs = st.lists(st.tuples(values, values), min_size=1, max_size=20)
+
+
+@given(pairs=pairs)
+def test_the_difference_is_the_mean_inside_its_interval_and_turns_with_the_sides(pairs):
+    ours, theirs = zip(*pairs, strict=True)
+    there = paired_bootstrap(ours, theirs, resamples=50)
+    back = paired_bootstrap(theirs, ours, resamples=50)
+    assert there.mean == pytest.approx(np.mean(ours) - np.mean(theirs))
+    assert min(a - b for a, b in pairs) - 1e-9 <= there.low <= there.high
+    assert there.high <= max(a - b for a, b in pairs) + 1e-9
+    assert (back.mean, back.low, back.high) == pytest.approx((-there[0], -there[2], -there[1]))
+
+
+def test_a_system_differs_from_itself_by_nothing():
+    assert paired_bootstrap([0.1, 0.9, 0.4], [0.1, 0.9, 0.4]) == (0, 0, 0)
+
+
+def test_the_interval_is_that_of_the_mean_of_independent_questions():
+    random = np.random.default_rng(7)
+    ours, theirs = random.normal(0.3, 1, 400), random.normal(0, 1, 400)
+    found = paired_bootstrap(ours, theirs, resamples=4_000)
+    error = (ours - theirs).std() / math.sqrt(400)
+    assert found.low == pytest.approx(found.mean - 1.96 * error, abs=0.1 * error)
+    assert found.high == pytest.approx(found.mean + 1.96 * error, abs=0.1 * error)
+
+
+def test_the_questions_are_paired():
+    easy_and_hard = np.linspace(0, 1, 30)
+    found = paired_bootstrap(easy_and_hard + 0.01, easy_and_hard)
+    assert found == pytest.approx((0.01, 0.01, 0.01))
+
+
+def test_a_seed_gives_one_interval_and_another_seed_another():
+    ours, theirs = [1, 0, 1, 0.5, 0.2], [0, 0, 1, 1, 0]
+    same = [paired_bootstrap(ours, theirs, resamples=20, seed=3) for _ in range(2)]
+    assert same[0] == same[1]
+    assert same[0] != paired_bootstrap(ours, theirs, resamples=20, seed=4)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "resamples", "says"),
+    [
+        ([], [], 10, "no questions"),
+        ([1.0], [1.0, 0.0], 10, "got 1 and 2"),
+        ([1.0], [1.0], 0, "got 0"),
+        ([math.nan], [1.0], 10, "finite"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(ours, theirs, resamples, says):
+    with pytest.raises(InputError, match=says):
+        paired_bootstrap(ours, theirs, resamples=resamples)

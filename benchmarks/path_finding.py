@@ -1,0 +1,203 @@
+"""Path-finding questions: of the many paths that lead from a question's names, one joins them.
+
+The kind of "Which Stanford professor works on the neuroscience of Alzheimer's?" (HippoRAG, section
+5.3): 41 questions of our own over 198 passages, about people, places and things that were made up.
+Runs offline, without a key: spaCy reads, MiniLM embeds. The questions were fixed before anything
+was asked. Results go to benchmarks/results/path_finding.json, with a .meta.json beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from hippo_core import ConfigError, HippoConfig, HippoRAG, Passage, Retrieval
+from hippo_core.evaluation import paired_bootstrap, recall_at_k, recall_table
+from hippo_core.local import MiniLM, SpacyOpenIE
+
+HERE = Path(__file__).parent
+OUT = HERE / "results" / "path_finding.json"
+DEPTH = 10  # passages that are looked at
+SHOWN = 5
+COLUMN = 32  # characters
+CUTS = (2, 5, 10)
+
+DEFAULT = "default"
+SYSTEMS: dict[str, HippoConfig] = {
+    "dense": HippoConfig.dense(),
+    "hipporag1": HippoConfig.hipporag(),
+    "hipporag2_unfiltered": HippoConfig.hipporag2(recognition_memory=False),
+    DEFAULT: HippoConfig(),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, its answer, and the passages that join the answer to each of its names."""
+
+    text: str
+    answer: str
+    needs: tuple[str, ...]
+
+
+class Memories:
+    """One memory of the corpus, and another for each system whose settings shape another index."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._openie, self._embedder = SpacyOpenIE(), MiniLM()
+        self._items = [(p, self._openie.extract(p.full_text)) for p in passages]
+        self._open: list[HippoRAG] = []
+
+    def __iter__(self) -> Iterator[HippoRAG]:
+        return iter(self._open)
+
+    def ask(self, questions: Mapping[str, Question], config: HippoConfig) -> dict[str, Retrieval]:
+        """Retrieve for every question."""
+        for memory in self._open:
+            try:
+                return _ask(memory, questions, config)
+            except ConfigError:
+                continue
+        memory = HippoRAG(None, self._embedder, config=config, openie=self._openie)
+        memory.add_extracted(self._items)
+        self._open.append(memory)
+        return _ask(memory, questions, config)
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=OUT, help="the results file")
+    out = parser.parse_args().out
+    started = time.perf_counter()
+    questions = {
+        row["id"]: Question(row["question"], row["answer"], tuple(row["needs"]))
+        for row in _jsonl(HERE / "path_finding_questions.jsonl")
+    }
+    passages = [Passage(**row) for row in _jsonl(HERE / "path_finding_corpus.jsonl")]
+    memories = Memories(passages)
+    found = {system: memories.ask(questions, config) for system, config in SYSTEMS.items()}
+    for id_, question in questions.items():
+        _print_question(id_, question, {system: found[system][id_] for system in SYSTEMS})
+    rows = _rows(found, questions)
+    stats = [str(memory.stats()) for memory in memories]
+    _print_table(rows, len(questions))
+    print(f"\n{stats}\n{time.perf_counter() - started:.0f} s in all.")
+    _write(out, rows, stats)
+    return 0
+
+
+def _ask(
+    memory: HippoRAG, questions: Mapping[str, Question], config: HippoConfig
+) -> dict[str, Retrieval]:
+    return {
+        id_: memory.retrieve(question.text, k=DEPTH, config=config)
+        for id_, question in questions.items()
+    }
+
+
+def _rows(
+    found: Mapping[str, Mapping[str, Retrieval]], questions: Mapping[str, Question]
+) -> list[dict[str, Any]]:
+    """Score each system, and the default against each of the others."""
+    gold = {id_: question.needs for id_, question in questions.items()}
+    runs = {system: {q: _ids(r) for q, r in by_id.items()} for system, by_id in found.items()}
+    at_5 = {s: [100 * recall_at_k(run[q], gold[q], 5) for q in gold] for s, run in runs.items()}
+    rows = []
+    for system, run in runs.items():
+        table = recall_table(run, gold, recall=CUTS, all_recall=CUTS)
+        row: dict[str, Any] = {"system": system, **{k: round(v, 1) for k, v in table.items()}}
+        if system != DEFAULT:
+            difference = paired_bootstrap(at_5[DEFAULT], at_5[system])
+            row["default_minus_this_recall@5"] = [round(value, 1) for value in difference]
+        row["missed_at_5"] = [q for q in gold if not set(gold[q]) <= set(run[q][:5])]
+        rows.append(row)
+    return rows
+
+
+def _ids(retrieval: Retrieval) -> list[str]:
+    """Give the ranking; a passage without a score is not found, whatever place it has."""
+    return [hit.passage.id for hit in retrieval if hit.score > 0]
+
+
+def _print_question(id_: str, question: Question, found: Mapping[str, Retrieval]) -> None:
+    print(f"\n{id_}. {question.text}\n   expected answer: {question.answer}")
+    print("   " + "".join(f"{system:<{COLUMN}}" for system in found).rstrip())
+    shown = [(_ids(retrieval) + ["-"] * SHOWN)[:SHOWN] for retrieval in found.values()]
+    for place in zip(*shown, strict=True):
+        print("   " + "".join(f"{_marked(i, question):<{COLUMN}}" for i in place).rstrip())
+    _explain(question, found[DEFAULT])
+
+
+def _marked(id_: str, question: Question) -> str:
+    width = COLUMN - 4
+    short = id_ if len(id_) <= width else id_[: width - 1] + "…"
+    return f"{'+' if id_ in question.needs else ' '} {short}"
+
+
+def _explain(question: Question, retrieval: Retrieval) -> None:
+    """Print what the question was linked to, and what brought each needed passage up."""
+    print(f"   {DEFAULT} went by {retrieval.path}")
+    for anchor in getattr(retrieval, "anchors", ()):
+        print(f"      anchor  {anchor}")
+    for phrase in retrieval.phrases:
+        print(f"      {phrase.score:.2f}  {phrase.entity} -> {phrase.phrase}")
+    for linked in retrieval.triples:
+        dropped = "" if linked.kept else "  (dropped)"
+        print(f"      {linked.score:.2f}  {' - '.join(linked.triple)}{dropped}")
+    hits = {hit.passage.id: hit for hit in retrieval}
+    for need in question.needs:
+        if (hit := hits.get(need)) is None:
+            print(f"   {need}: not among the first {DEPTH}")
+            continue
+        triples = "; ".join(" - ".join(triple) for triple in hit.triples) or "its own words alone"
+        print(f"   {need}: rank {hit.rank}, brought up by {triples}")
+
+
+def _print_table(rows: Sequence[Mapping[str, Any]], questions: int) -> None:
+    cuts = [f"{name}@{k}" for name in ("recall", "all-recall") for k in CUTS]
+    heads = [cut.replace("all-recall", "AR").replace("recall", "R") for cut in cuts]
+    print(f"\n{questions} questions, in percent; default minus each at R@5, with its 95% interval")
+    print(f"{'':<22}" + "".join(f"{head:>8}" for head in heads) + "   default - this")
+    for row in rows:
+        line = f"{row['system']:<22}" + "".join(f"{row[cut]:8.1f}" for cut in cuts)
+        if "default_minus_this_recall@5" in row:
+            mean, low, high = row["default_minus_this_recall@5"]
+            line += f"   {mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+        print(line)
+
+
+def _write(out: Path, rows: Sequence[Mapping[str, Any]], stats: Sequence[str]) -> None:
+    import platform
+    from importlib.metadata import version
+
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    meta = {
+        "date": date.today().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "python": platform.python_version(),
+        "versions": {p: version(p) for p in ("hippo-core", "numpy", "scipy", "SQLAlchemy")},
+        "encoder": "all-MiniLM-L6-v2, int8 ONNX",
+        "openie": SpacyOpenIE().fingerprint,
+        "settings": {system: repr(config) for system, config in SYSTEMS.items()},
+        "indexes": list(stats),
+    }
+    text = json.dumps(meta, indent=1) + "\n"
+    out.with_suffix(".meta.json").write_text(text, encoding="utf-8")
+
+
+def _jsonl(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
