@@ -16,9 +16,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from math import comb
 from pathlib import Path
 from typing import Any
 
+import hippo_core
 from hippo_core import ConfigError, HippoConfig, HippoRAG, Passage, Retrieval
 from hippo_core.evaluation import paired_bootstrap, recall_at_k, recall_table
 from hippo_core.local import MiniLM, SpacyOpenIE
@@ -31,6 +33,7 @@ COLUMN = 32  # characters
 CUTS = (2, 5, 10)
 
 DEFAULT = "default"
+BLIND = "either_name_by_chance"
 SYSTEMS: dict[str, HippoConfig] = {
     "dense": HippoConfig.dense(),
     "hipporag1": HippoConfig.hipporag(),
@@ -46,6 +49,8 @@ class Question:
     text: str
     answer: str
     needs: tuple[str, ...]
+    names: tuple[str, ...]
+    """As the corpus spells them."""
 
 
 class Memories:
@@ -79,7 +84,12 @@ def main() -> int:
     out = parser.parse_args().out
     started = time.perf_counter()
     questions = {
-        row["id"]: Question(row["question"], row["answer"], tuple(row["needs"]))
+        row["id"]: Question(
+            row["question"],
+            row["answer"],
+            tuple(row["needs"]),
+            tuple(side["anchor"] for side in row["sides"]),
+        )
         for row in _jsonl(HERE / "path_finding_questions.jsonl")
     }
     passages = [Passage(**row) for row in _jsonl(HERE / "path_finding_corpus.jsonl")]
@@ -87,7 +97,7 @@ def main() -> int:
     found = {system: memories.ask(questions, config) for system, config in SYSTEMS.items()}
     for id_, question in questions.items():
         _print_question(id_, question, {system: found[system][id_] for system in SYSTEMS})
-    rows = _rows(found, questions)
+    rows = [*_rows(found, questions), _blind_to_paths(questions, passages)]
     stats = [str(memory.stats()) for memory in memories]
     _print_table(rows, len(questions))
     print(f"\n{stats}\n{time.perf_counter() - started:.0f} s in all.")
@@ -121,6 +131,23 @@ def _rows(
         row["missed_at_5"] = [q for q in gold if not set(gold[q]) <= set(run[q][:5])]
         rows.append(row)
     return rows
+
+
+def _blind_to_paths(
+    questions: Mapping[str, Question], passages: Sequence[Passage]
+) -> dict[str, Any]:
+    """Score what ranks the passages that hold a name first, by chance, whatever they say of it."""
+    row: dict[str, float] = {}
+    texts = [passage.full_text.casefold() for passage in passages]
+    for question in questions.values():
+        n = sum(any(name.casefold() in text for name in question.names) for text in texts)
+        m = len(question.needs)
+        for k in CUTS:
+            first = min(k, n)
+            all_found = comb(n - m, first - m) / comb(n, first) if first >= m else 0.0
+            for cut, chance in ((f"recall@{k}", first / n), (f"all-recall@{k}", all_found)):
+                row[cut] = row.get(cut, 0) + 100 * chance / len(questions)
+    return {"system": BLIND, **{cut: round(value, 1) for cut, value in row.items()}}
 
 
 def _ids(retrieval: Retrieval) -> list[str]:
@@ -185,7 +212,10 @@ def _write(out: Path, rows: Sequence[Mapping[str, Any]], stats: Sequence[str]) -
         "date": date.today().isoformat(),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
-        "versions": {p: version(p) for p in ("hippo-core", "numpy", "scipy", "SQLAlchemy")},
+        "versions": {
+            "hippo-core": hippo_core.__version__,
+            **{p: version(p) for p in ("numpy", "scipy", "SQLAlchemy", "spacy")},
+        },
         "encoder": "all-MiniLM-L6-v2, int8 ONNX",
         "openie": SpacyOpenIE().fingerprint,
         "settings": {system: repr(config) for system, config in SYSTEMS.items()},
