@@ -1,6 +1,9 @@
 """The path-finding questions: many paths lead from each of their names, and one joins them."""
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from copy import deepcopy
 from pathlib import Path
@@ -171,3 +174,22 @@ def test_a_set_with_a_fault_is_refused(passages, questions, spoil, says):
     spoiled = deepcopy(passages), deepcopy(questions)
     spoil(*spoiled)
     assert any(says in problem for problem in problems(*spoiled))
+
+
+@pytest.mark.slow
+def test_the_benchmark_explains_every_question_and_scores_every_system(tmp_path):
+    pytest.importorskip("spacy", reason="needs hippo-core[local]")
+    pytest.importorskip("onnxruntime", reason="needs hippo-core[local]")
+    out = tmp_path / "path_finding.json"
+    command = [sys.executable, str(FOLDER / "path_finding.py"), "--out", str(out)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        command, env=env, timeout=300, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    asked, needed = rows("questions"), sum(len(row["needs"]) for row in rows("questions"))
+    assert done.stdout.count("default went by") == len(asked)
+    assert done.stdout.count(", brought up by ") + done.stdout.count(": not among") == needed
+    scored = {row["system"]: row for row in json.loads(out.read_text(encoding="utf-8"))}
+    assert {"dense", "hipporag1", "hipporag2_unfiltered", "default"} < set(scored)
+    assert all(0 < row["recall@5"] <= row["recall@10"] <= 100 for row in scored.values())
