@@ -18,7 +18,7 @@ from hippo_core.corpus import TRIPLE, Corpus, Live, Selection
 from hippo_core.keys import Keys
 from hippo_core.segments import Segments, distinct
 from hippo_core.synonyms import SynonymPairs
-from hippo_core.text import letters_and_digits
+from hippo_core.text import checksum, letters_and_digits
 from hippo_core.types import Kind, Passage, Status, Triple
 from hippo_core.vectors import VectorRows, VectorView
 
@@ -49,7 +49,8 @@ class Columns:
         self._spellings = Keys[str]()  # used by occurrences
         self._triples = Keys[KeyedTriple]()  # used by passages
         self._ends = array("q")  # by slot of the triple: its subject, object and text
-        self._lengths = array("q")  # by slot of the phrase
+        self._lengths = array("q")  # by slot of the phrase, as is the next
+        self._checksums = array("q")
 
     @classmethod
     def of(cls, corpus: Corpus, render: Callable[[KeyedTriple], str]) -> Columns:
@@ -74,6 +75,7 @@ class Columns:
         new._triples = Keys(corpus.triples, counts, in_order=True)
         new._ends = array("q", np.column_stack([ends, rows]).reshape(-1).tobytes())
         new._lengths = array("q", corpus.lengths.tobytes())
+        new._checksums = array("q", corpus.checksums.tobytes())
         return new
 
     # -- change -------------------------------------------------------------------------------
@@ -133,6 +135,7 @@ class Columns:
 
     def _measure(self, slot: int, phrase: str) -> None:
         self._lengths[slot : slot + 1] = array("q", (letters_and_digits(phrase),))
+        self._checksums[slot : slot + 1] = array("q", (checksum(phrase),))
 
     # -- look ---------------------------------------------------------------------------------
 
@@ -189,6 +192,7 @@ class Columns:
             passages=Selection(list(self._live), passage_order),
             phrases=Selection(list(self.phrases.items), phrase_order),
             lengths=np.array(self._lengths, dtype=np.int64)[phrase_order],
+            checksums=np.array(self._checksums, dtype=np.int64)[phrase_order],
             triples=Selection(list(self._triples.items), triple_order),
             triple_phrases=phrase_at[ends[:, :2]],
             starts=starts,

@@ -13,11 +13,15 @@ TripleRendering = Literal["tuple", "words"]
 RelationCount = Literal["passage", "occurrence"]
 RelatedSynonymy = Literal["replace", "add"]
 SynonymyWeight = Literal["cosine", "one"]
+KeptScore = Literal["one", "linking"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HippoConfig:
-    """Settings of indexing and retrieval; the defaults are HippoRAG 2's.
+    """Settings of indexing and retrieval.
+
+    The defaults are HippoRAG 2's walk with a linking of our own, `docs/quality.md` says what it is
+    worth; `hipporag2()`, `hipporag()` and `dense()` give the published methods and the baseline.
 
     >>> HippoConfig.hipporag(damping=0.3).damping
     0.3
@@ -28,8 +32,8 @@ class HippoConfig:
     """
 
     method: Method = "hipporag2"
-    """`hipporag2`: query to triples, phrase and passage nodes. `hipporag`: query entities to
-    phrases, phrase nodes. `dense`: passages by cosine."""
+    """`hipporag2`: query to triples, as the linking below says; phrase and passage nodes.
+    `hipporag`: query entities to phrases, phrase nodes. `dense`: passages by cosine."""
 
     # Graph
     synonymy: bool = True
@@ -48,16 +52,40 @@ class HippoConfig:
     relation_count: RelationCount = "passage"
     """How a triple repeated in one passage counts: once per `passage` (HippoRAG 2), or at every
     `occurrence` (HippoRAG)."""
-    triple_rendering: TripleRendering = "tuple"
-    """A triple's text for embedding: that of a Python `tuple`, as in the reference, or `words`."""
+    triple_rendering: TripleRendering = "words"
+    """A triple's text for embedding: plain `words`, or that of a Python `tuple`, as in the
+    reference. It is the index's: a query has that of its memory, whatever its settings say."""
 
-    # Linking and seeding of HippoRAG 2
+    # Linking: a triple's score is its similarity plus these weights times a part from 0 to 1
+    context_weight: float = 0.5
+    """Of the best passage that states it, see `linking.context` (HippoRAG 2: 0)."""
+    anchor_weight: float = 0.6
+    """Of the most specific phrase that stands in the query, see `linking.anchoring` (0)."""
+    meeting_weight: float = 0.2
+    """Of a phrase at which phrases of the query meet, see `linking.meeting` (0)."""
     linked_triples: int = 5
-    """Triples that the query is linked to."""
+    """Triples that the query is linked to at the most, where nobody judges them."""
+    linking_margin: float | None = 0.25
+    """How far below the best the score of such a triple may be; None: any way (HippoRAG 2)."""
+    second_hop: int = 0
+    """Triples that are added beside those linked, for one more embedding call of a text for each of
+    them; see `linking.hop`. 3 is a good number."""
+    second_hop_weight: float = 0.25
+    """What the best triple of the second hop counts beside a linked one of score 1."""
+
+    # Recognition memory
     recognition_memory: bool = True
     """Whether a chat model, where there is one, chooses among the linked triples."""
+    recognition_candidates: int = 10
+    """Triples that it chooses from (HippoRAG 2: 5)."""
+    recognition_sources: bool = True
+    """Whether a chat model sees the title of the passage that states a triple (HippoRAG 2: not)."""
     recognition_limit: int = 4
-    """Triples that recognition memory may keep."""
+    """Triples that it may keep."""
+    kept_score: KeptScore = "one"
+    """What a kept triple counts: `one`, or its `linking` score (HippoRAG 2)."""
+
+    # Seeding
     seed_phrases: int = 5
     """Phrases that seed the walk."""
     passage_weight: float = 0.05
@@ -100,10 +128,13 @@ class HippoConfig:
             value = getattr(self, field_.name)
             if field_.type == "bool" and not isinstance(value, bool):
                 raise ConfigError(f"{field_.name} must be True or False, got {value!r}")
-            if field_.type in ("int", "float"):
+            if field_.type in ("int", "float") or (
+                field_.type == "float | None" and value is not None
+            ):
                 _check_number(field_.name, value, whole=field_.type == "int")
         for name in (
             "linked_triples",
+            "recognition_candidates",
             "recognition_limit",
             "seed_phrases",
             "concurrency",
@@ -114,9 +145,13 @@ class HippoConfig:
             "synonymy_threshold", 0 < self.synonymy_threshold <= 1, "above 0 and at most 1"
         )
         self._require("synonymy_limit", self.synonymy_limit > 0, "above 0")
-        self._require("passage_weight", 0 <= self.passage_weight, "at least 0")
+        for name in ("context_weight", "anchor_weight", "meeting_weight", "passage_weight"):
+            self._require(name, getattr(self, name) >= 0, "at least 0")
+        if self.linking_margin is not None:
+            self._require("linking_margin", self.linking_margin >= 0, "at least 0, or None")
+        self._require("second_hop", self.second_hop >= 0, "at least 0")
         self._require("ensemble_threshold", -1 <= self.ensemble_threshold <= 1, "between -1 and 1")
-        for name in ("ensemble_weight", "neighbour_share"):
+        for name in ("ensemble_weight", "neighbour_share", "second_hop_weight"):
             self._require(name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
         self._require("synonymy_min_length", self.synonymy_min_length >= 0, "at least 0")
         self._require("damping", 0 <= self.damping < 1, "at least 0 and below 1")
@@ -129,7 +164,7 @@ class HippoConfig:
     @classmethod
     def hipporag2(cls, **changes: Any) -> Self:
         """Give HippoRAG 2 as published (ICML 2025), with the reference's effective edge weights."""
-        return cls(method="hipporag2", **changes)
+        return cls(method="hipporag2", **{**_HIPPORAG2, **changes})
 
     @classmethod
     def hipporag(cls, **changes: Any) -> Self:
@@ -146,6 +181,17 @@ class HippoConfig:
         return replace(self, **changes)
 
 
+_HIPPORAG2: dict[str, Any] = {
+    "triple_rendering": "tuple",
+    "context_weight": 0.0,
+    "anchor_weight": 0.0,
+    "meeting_weight": 0.0,
+    "linking_margin": None,
+    "recognition_candidates": 5,
+    "recognition_sources": False,
+    "kept_score": "linking",
+}
+
 _HIPPORAG: dict[str, Any] = {"relation_count": "occurrence", "synonymy_weight": "one"}
 
 _OPTIONS: dict[str, tuple[str, ...]] = {
@@ -155,6 +201,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "relation_count": get_args(RelationCount),
     "synonymy_on_related": get_args(RelatedSynonymy),
     "synonymy_weight": get_args(SynonymyWeight),
+    "kept_score": get_args(KeptScore),
 }
 
 

@@ -78,6 +78,7 @@ class Corpus:
         passages: By id.
         phrases: Phrase keys, sorted.
         lengths: Letters and digits of each phrase, (n_phrases,).
+        checksums: By which a phrase is found, (n_phrases,).
         triples: Distinct keyed triples, sorted.
         triple_phrases: Positions of subject and object, (n_triples, 2).
         starts: Where each passage's occurrences begin, and the end, (n_passages + 1,).
@@ -92,6 +93,7 @@ class Corpus:
     passages: Selection[Live]
     phrases: Selection[str]
     lengths: NDArray[np.int64]
+    checksums: NDArray[np.int64]
     triples: Selection[KeyedTriple]
     triple_phrases: Positions
     starts: Positions
@@ -126,6 +128,7 @@ class Corpus:
             passages=self.passages.at(kept),
             phrases=self.phrases.at(phrases),
             lengths=self.lengths[phrases],
+            checksums=self.checksums[phrases],
             triples=self.triples.at(triples),
             triple_phrases=phrase_at[self.triple_phrases[triples]],
             starts=np.concatenate([[0], np.cumsum(counts[kept])]),

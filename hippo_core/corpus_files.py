@@ -37,6 +37,7 @@ TEXTS = ("passages", "phrases", "relations", "spellings")
 VECTORS = ("passage", "phrase", "triple")
 NUMBERS = (
     "lengths",
+    "checksums",
     "triple_phrases",
     "starts",
     "occurrences",
@@ -79,6 +80,7 @@ def write_corpus(corpus: Corpus, folder: Path) -> dict[str, str]:
     triple_rows, of_triple = _first_uses(corpus.triple_vectors)
     arrays = {
         "lengths": corpus.lengths,
+        "checksums": corpus.checksums,
         "triple_phrases": corpus.triple_phrases,
         "starts": corpus.starts,
         "occurrences": occurrences,
@@ -120,6 +122,7 @@ def map_corpus(folder: Path) -> Corpus:
         passages=_all(_Made(len(stored), lambda i: _live(stored[i]), folder / "passages.npy")),
         phrases=_all(phrases),
         lengths=numbers["lengths"],
+        checksums=numbers["checksums"],
         triples=_all(_Made(len(relations), keyed, folder / "relations.npy")),
         triple_phrases=triple_phrases,
         starts=numbers["starts"],
@@ -305,6 +308,7 @@ def _check(corpus: Corpus, vectors: Mapping[str, NDArray[np.float32]]) -> None:
     n_synonyms = len(corpus.synonyms.left)
     shapes = {
         "lengths": (corpus.lengths, (n_phrases,)),
+        "checksums": (corpus.checksums, (n_phrases,)),
         "triple_phrases": (corpus.triple_phrases, (n_triples, 2)),
         "starts": (corpus.starts, (n_passages + 1,)),
         "occurrences": (corpus.occurrences, (n_occurrences, 4)),

@@ -177,6 +177,7 @@ def _merged(corpus: Corpus, stands_for: Positions, synonyms: SynonymPairs) -> Co
         corpus,
         phrases=corpus.phrases.at(staying),
         lengths=corpus.lengths[staying],
+        checksums=corpus.checksums[staying],
         triples=Selection(triples, np.arange(len(triples))),
         triple_phrases=place[corpus.triple_phrases[sources]],
         occurrences=occurrences,

@@ -30,7 +30,7 @@ from hippo_core.corpus_files import (
 )
 from hippo_core.text import canonical_json, sha256_hex
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 _DRAFT = "draft-"
 _CORPUS = re.compile(r"\d{12,}-[0-9a-f]{8}")

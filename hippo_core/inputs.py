@@ -17,7 +17,7 @@ from hippo_core.where import Filter, Where, checked_where
 OnError = Literal["raise", "skip"]
 ScoreMode = Literal["ppr", "relative"]
 
-_SHAPED_BY = ("synonymy_threshold", "triple_rendering")  # what the index was built with
+_SHAPED_BY = ("synonymy_threshold",)  # what the index was built with
 
 
 def check_ports(
@@ -276,6 +276,8 @@ def check_config(config: object) -> None:
 def checked_settings(config: HippoConfig | None, own: HippoConfig) -> HippoConfig:
     """Give the settings of one query: the memory's own, or others that fit its index.
 
+    The text under which a triple was embedded is the index's in any case.
+
     Raises:
         ConfigError: They do not fit.
     """
@@ -293,4 +295,4 @@ def checked_settings(config: HippoConfig | None, own: HippoConfig) -> HippoConfi
             "synonymy=True, and the memory was opened with synonymy=False: "
             "open the store with it instead"
         )
-    return config
+    return config.but(triple_rendering=own.triple_rendering)

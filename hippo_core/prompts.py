@@ -113,22 +113,39 @@ def query_entities_prompt(query: str) -> list[Message]:
     ]
 
 
-def recognition_prompt(query: str, candidates: Sequence[Triple], limit: int) -> list[Message]:
-    """Ask which candidates help to answer a query; the reply is `{"keep": [numbers]}`, from 1."""
+def recognition_prompt(
+    query: str,
+    candidates: Sequence[Triple],
+    limit: int,
+    sources: Sequence[str] | None = None,
+) -> list[Message]:
+    """Ask which candidates help to answer a query; the reply is `{"keep": [numbers]}`, from 1.
+
+    Args:
+        query: What is asked.
+        candidates: Best first.
+        limit: How many may be kept.
+        sources: The title of the passage that each candidate is taken from, "" where it has none;
+            None to show no titles.
+    """
+    named = "" if sources is None else " Each is shown with the title of the text that states it."
     task = f"""Choose the facts that help to answer the question, also where they are only one \
-step towards the answer. Choose at most {limit}, the most useful first, by number.
+step towards the answer.{named} Choose at most {limit}, the most useful first, by number.
 If no fact helps, the list is empty: {{"keep": []}}
 {_DATA}
 Reply with JSON only, in this shape: {{"keep": [numbers]}}"""
     example = "In which city can one see the ship that Anders Franzén found?"
     useful = [4, 2, 3][:limit]
+    vasa = None if sources is None else ("Vasa",) * 4
     return [
         Message("system", task),
-        Message("user", _question_with_facts(example, (_SANK, _SHOWN, _PLACE, _FOUND))),
+        Message("user", _question_with_facts(example, (_SANK, _SHOWN, _PLACE, _FOUND), vasa)),
         Message("assistant", _json({"keep": useful})),
-        Message("user", _question_with_facts("Who composed the opera Fidelio?", (_SANK, _PLACE))),
+        Message(
+            "user", _question_with_facts("Who composed the opera Fidelio?", (_SANK, _PLACE), vasa)
+        ),
         Message("assistant", _json({"keep": []})),
-        Message("user", _question_with_facts(query, candidates)),
+        Message("user", _question_with_facts(query, candidates, sources)),
     ]
 
 
@@ -160,9 +177,15 @@ def _passage_with_entities(passage: str, entities: Sequence[str]) -> str:
     return f"{_labelled('Passage', passage)}\n\n{_labelled('Entities', _entities_json(entities))}"
 
 
-def _question_with_facts(query: str, candidates: Sequence[Triple]) -> str:
+def _question_with_facts(
+    query: str, candidates: Sequence[Triple], sources: Sequence[str] | None
+) -> str:
     # A fact is one line of JSON, so that none can bring a number of its own.
-    facts = "\n".join(f"{number}. {_json(fact)}" for number, fact in enumerate(candidates, 1))
+    titles = ("",) * len(candidates) if sources is None else sources
+    facts = "\n".join(
+        f"{number}. {_json({'fact': fact, 'title': title} if title else fact)}"
+        for number, (fact, title) in enumerate(zip(candidates, titles, strict=False), 1)
+    )
     return f"{_labelled('Question', query)}\n\n{_labelled('Facts', facts)}"
 
 

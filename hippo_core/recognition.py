@@ -21,25 +21,40 @@ class Recognition(NamedTuple):
 
 
 def recognise(
-    query: str, candidates: Sequence[Triple], limit: int, models: Models
+    query: str,
+    candidates: Sequence[Triple],
+    limit: int,
+    models: Models,
+    *,
+    sources: Sequence[str] | None = None,
+    otherwise: tuple[int, ...] | None = None,
 ) -> Flow[Recognition]:
     """Ask once which candidates help to answer the query, by number.
 
     "None" is an answer: dense ranking follows. A reply that cannot be read, or a call that failed,
-    is no answer: all candidates stay, and the path says so.
+    is no answer: what was to be taken without a judge stays, and the path says so. Numbers that are
+    no candidate's are passed over.
+
+    Args:
+        query: What is asked.
+        candidates: Best first.
+        limit: How many may be kept.
+        models: With a chat model or a judge of its own.
+        sources: For a chat model, the title of the passage that each is taken from, or "".
+        otherwise: Which candidates stay where there is no answer; None for all.
     """
-    everything = tuple(range(len(candidates)))
+    otherwise = tuple(range(len(candidates))) if otherwise is None else otherwise
     try:
         if models.recognition is not None:
             chosen = yield Choose(query, candidates)
             known = dict.fromkeys(int(i) for i in chosen if 0 <= int(i) < len(candidates))
         else:
-            prompt = recognition_prompt(query, candidates, limit)
+            prompt = recognition_prompt(query, candidates, limit, sources)
             completion: Completion = yield Complete(prompt, "recognition")
             known = dict.fromkeys(parse_choice(completion.text, len(candidates)).value)
     except ParseError as error:
-        return Recognition(everything, RetrievalPath.UNFILTERED_UNREADABLE, str(error))
+        return Recognition(otherwise, RetrievalPath.UNFILTERED_UNREADABLE, str(error))
     except ModelError as error:
-        return Recognition(everything, RetrievalPath.UNFILTERED_FAILED, str(error))
+        return Recognition(otherwise, RetrievalPath.UNFILTERED_FAILED, str(error))
     kept = tuple(known)[:limit]
     return Recognition(kept, RetrievalPath.GRAPH if kept else RetrievalPath.DENSE_NONE_KEPT)

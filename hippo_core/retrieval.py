@@ -17,11 +17,21 @@ from hippo_core.embedding import QUERY_KINDS, Embedding
 from hippo_core.errors import ModelError, ModelRequiredError, ParseError
 from hippo_core.flows import Flow, Models, NameEntities
 from hippo_core.inputs import ScoreMode, Search
-from hippo_core.linking import PhraseLinks, link_entities, link_triples
+from hippo_core.linking import (
+    Evidence,
+    PhraseLinks,
+    TripleLinks,
+    choose,
+    hop,
+    link_entities,
+    link_triples,
+    neighbouring,
+    parts,
+)
 from hippo_core.openie import read_query_entities
 from hippo_core.pagerank import PageRank, personalized_pagerank
 from hippo_core.recognition import Recognition, recognise
-from hippo_core.seeding import entity_seeds, passage_seeds, triple_seeds
+from hippo_core.seeding import entity_seeds, hop_seeds, passage_seeds, triple_seeds
 from hippo_core.segments import distinct
 from hippo_core.similarity import min_max, top_k
 from hippo_core.snapshot import Snapshot
@@ -50,6 +60,7 @@ class Ranking:
     path: RetrievalPath
     detail: str = ""
     triples: tuple[LinkedTriple, ...] = ()
+    anchors: tuple[str, ...] = ()
     phrases: tuple[LinkedPhrase, ...] = ()
     mass: Scores | None = None
     """(n_phrases,), the walk's mass on the phrases."""
@@ -80,6 +91,7 @@ def retrieve(
         path=ranking.path,
         detail=ranking.detail,
         triples=ranking.triples,
+        anchors=ranking.anchors,
         phrases=ranking.phrases,
         walk=ranking.walk,
     )
@@ -116,24 +128,32 @@ class _Search:
         to_passage, to_triple = yield from self.embedding.query(self.query, QUERY_KINDS[:2])
         dense = self.corpus.passage_vectors.cosines(to_passage)
         near = self.corpus.triple_vectors.cosines(to_triple)
-        links = link_triples(near, self.config.linked_triples)
+        evidence = Evidence(near, dense, self._anchors(), self.graph)
+        links = self._link(evidence)
         shown = [self.snapshot.display_triple(int(i)) for i in links.positions]
-        choice = yield from self._recognise(shown)
-        triples = self._linked(links.positions, links.scores, shown, choice.kept)
+        choice = yield from self._recognise(links, shown, dense)
+        triples = self._linked(links, choice.kept)
+        anchors = tuple(map(self.snapshot.display_form, evidence.anchors.tolist()))
         if not choice.kept:
-            return Ranking(dense, choice.path, choice.detail, triples)
-        kept = list(choice.kept)
-        seeds = triple_seeds(
-            self.graph.triple_phrases[links.positions[kept]],
-            links.scores[kept],
-            self._specificity(),
-            top=self.config.seed_phrases,
-        )
+            return Ranking(dense, choice.path, choice.detail, triples, anchors)
+        kept = links.positions[list(choice.kept)]
+        seeds = self._seeds(kept, self._scores(links, choice))
+        further = yield from self._hop(kept)
+        if further is not None:
+            weight = self.config.second_hop_weight
+            seeds = hop_seeds(seeds, self._seeds(further.positions, further.scaled), weight)
+            triples += self._linked(further, range(len(further.positions)), hop=2)
         reset = np.concatenate([seeds, passage_seeds(dense, self.config.passage_weight)])
         walked = self._walk(reset, with_passages=True)
         mass, scores = np.split(walked.scores, [self.graph.n_phrases])
         return Ranking(
-            scores, choice.path, choice.detail, triples, mass=mass, walk=_walk_of(walked)
+            scores,
+            choice.path,
+            choice.detail,
+            triples,
+            anchors,
+            mass=mass,
+            walk=_walk_of(walked),
         )
 
     def hipporag(self) -> Flow[Ranking]:
@@ -167,12 +187,69 @@ class _Search:
         mean = (1 - share) * by_passage + share * min_max(dense.scores)
         return replace(ranking, scores=mean, path=RetrievalPath.ENSEMBLE)
 
-    def _recognise(self, candidates: Sequence[Triple]) -> Flow[Recognition]:
-        if not (self.config.recognition_memory and self.models.can_recognise):
-            everything = tuple(range(len(candidates)))
-            return Recognition(everything, RetrievalPath.UNFILTERED_OFF)
+    def _anchors(self) -> NDArray[np.int64]:
+        if self.config.anchor_weight or self.config.meeting_weight:
+            return self.snapshot.anchors(self.query)
+        return np.empty(0, dtype=np.int64)
+
+    def _link(self, evidence: Evidence) -> TripleLinks:
+        k = self.config.linked_triples
+        if self._is_judged:
+            k = self.config.recognition_candidates
+        return link_triples(evidence, parts(self.config), k)
+
+    @property
+    def _is_judged(self) -> bool:
+        return self.config.recognition_memory and self.models.can_recognise
+
+    def _recognise(
+        self, links: TripleLinks, shown: Sequence[Triple], dense: Scores
+    ) -> Flow[Recognition]:
+        own = choose(links, self.config.linked_triples, self.config.linking_margin)
+        if not self._is_judged:
+            return Recognition(own, RetrievalPath.UNFILTERED_OFF)
+        sources = self._sources(links, dense) if self.config.recognition_sources else None
         limit = self.config.recognition_limit
-        return (yield from recognise(self.query, candidates, limit, self.models))
+        return (
+            yield from recognise(
+                self.query, shown, limit, self.models, sources=sources, otherwise=own
+            )
+        )
+
+    def _sources(self, links: TripleLinks, dense: Scores) -> list[str]:
+        """Give for each link the title of the passage nearest to the query that states it."""
+        stating = [self.snapshot.stating(int(i)) for i in links.positions]
+        nearest = [int(passages[top_k(dense[passages], 1)[0]]) for passages in stating]
+        return [self.corpus.passages[i].passage.title for i in nearest]
+
+    def _scores(self, links: TripleLinks, choice: Recognition) -> Scores:
+        """Give what each kept triple counts: one, or its score, where nobody judged it."""
+        was_judged = choice.path is RetrievalPath.GRAPH
+        if was_judged and self.config.kept_score == "one":
+            return np.ones(len(choice.kept))
+        return links.scaled[list(choice.kept)]
+
+    def _seeds(self, triples: NDArray[np.int64], scores: Scores) -> Scores:
+        return triple_seeds(
+            self.graph.triple_phrases[triples],
+            scores,
+            self._specificity(),
+            top=self.config.seed_phrases,
+        )
+
+    def _hop(self, taken: NDArray[np.int64]) -> Flow[TripleLinks | None]:
+        """Look from each taken triple for those that lead on; one call of the embedder for all."""
+        if not self.config.second_hop:
+            return None
+        candidates = [neighbouring(triple, self.graph) for triple in taken.tolist()]
+        texts = [f"{self.query} {' '.join(filter(None, self.graph.triples[i]))}" for i in taken]
+        vectors = yield from self.embedding.texts(texts, "query_to_triple")
+        cosines = [
+            self.corpus.triple_vectors.at(near).cosines(vector)
+            for near, vector in zip(candidates, vectors, strict=True)
+        ]
+        found = hop(candidates, cosines, taken, self.config.second_hop)
+        return found if len(found.positions) else None
 
     def _query_entities(self) -> Flow[tuple[str, ...]]:
         if self.models.openie is not None:
@@ -212,24 +289,19 @@ class _Search:
         return mass, None
 
     def _linked(
-        self,
-        positions: NDArray[np.int64],
-        scores: Scores,
-        shown: Sequence[Triple],
-        kept: Sequence[int],
+        self, links: TripleLinks, kept: Sequence[int], *, hop: int = 1
     ) -> tuple[LinkedTriple, ...]:
         passages = self.corpus.passages
         return tuple(
             LinkedTriple(
-                triple=triple,
+                triple=self.snapshot.display_triple(position),
                 score=float(score),
-                passage_ids=tuple(
-                    passages[i].passage.id for i in self.snapshot.stating(int(position))
-                ),
+                passage_ids=tuple(passages[i].passage.id for i in self.snapshot.stating(position)),
                 kept=place in kept,
+                hop=hop,
             )
-            for place, (position, score, triple) in enumerate(
-                zip(positions, scores, shown, strict=True)
+            for place, (position, score) in enumerate(
+                zip(links.positions.tolist(), links.scaled, strict=True)
             )
         )
 

@@ -39,6 +39,17 @@ def triple_seeds(
     return weights
 
 
+def hop_seeds(seeds: Scores, further: Scores, weight: float) -> Scores:
+    """Join the seeds of the linked triples and of a second hop: the larger counts of each phrase.
+
+    Args:
+        seeds: (n_phrases,), of the triples that the query is linked to.
+        further: (n_phrases,), of those that lead on from them, by themselves.
+        weight: Of the further ones.
+    """
+    return np.maximum(seeds, weight * further)
+
+
 def passage_seeds(dense: Scores, weight: float) -> Scores:
     """Weigh all passages: `weight` x min-max scaled dense score (HippoRAG 2, section 3.4)."""
     return weight * min_max(dense)

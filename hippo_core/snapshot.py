@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hippo_core.anchors import PhraseLookup, find_anchors
 from hippo_core.corpus import OBJECT, RELATION, SUBJECT, TRIPLE, Corpus
 from hippo_core.curation import Curation, curated
 from hippo_core.derived import State
@@ -59,6 +60,10 @@ class Snapshot:
             if len(self._restricted) > FILTERS:
                 self._restricted.popitem(last=False)
         return made
+
+    def anchors(self, query: str) -> NDArray[np.int64]:
+        """Give the positions of the phrases that stand in a query, see `find_anchors`."""
+        return np.array(find_anchors(query, self._lookup), dtype=np.int64)
 
     def display_triple(self, position: int) -> Triple:
         """Give a triple as users see it: phrases in display form, the relation as most often."""
@@ -121,6 +126,11 @@ class Snapshot:
         """Give the rows of the occurrences of some triples."""
         order, starts = self._by_triple
         return order[ranges(starts[triples], starts[triples + 1] - starts[triples])]
+
+    @cached_property
+    def _lookup(self) -> PhraseLookup:
+        corpus = self.corpus
+        return PhraseLookup(corpus.phrases, corpus.checksums, self._curation.aliases)
 
     @cached_property
     def _by_triple(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

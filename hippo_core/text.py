@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 from unicodedata import category, normalize
@@ -96,6 +97,14 @@ def letters_and_digits(key: str) -> int:
     """
     classes = key.translate(_CLASSES)
     return classes.count("a") + classes.count("0")
+
+
+def checksum(key: str) -> int:
+    """Give a small number by which a phrase key is found quickly: its CRC-32.
+
+    Few keys share one, but some do: whoever finds a key by it compares the keys.
+    """
+    return zlib.crc32(key.encode())
 
 
 def sha256_hex(*parts: str) -> str:

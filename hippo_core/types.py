@@ -133,11 +133,15 @@ class LinkedTriple:
 
     triple: Triple
     score: float
-    """Min-max scaled over all triples of the index: the best is 1.0."""
+    """Min-max scaled over all triples of the index: the best is 1.0. Of a second hop: its cosine
+    over that of the best there."""
     passage_ids: tuple[str, ...]
     """The passages that state it."""
     kept: bool = True
-    """False where recognition memory dropped it."""
+    """False where recognition memory dropped it, or, without it, where it is too far from the
+    best: it did not seed the walk."""
+    hop: int = 1
+    """2 for a triple of the second hop: it was found beside a kept one, not by the query alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +266,8 @@ class Retrieval:
     """What went wrong, where the path says that something did."""
     triples: tuple[LinkedTriple, ...] = ()
     """The candidates of linking, best first; `kept` says which of them seeded the walk."""
+    anchors: tuple[str, ...] = ()
+    """The phrases of the graph that stand in the query, by which triples were chosen."""
     phrases: tuple[LinkedPhrase, ...] = ()
     """HippoRAG: the phrases that the query's entities were linked to."""
     walk: Walk | None = None

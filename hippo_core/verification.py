@@ -86,7 +86,7 @@ def _differences(held: Corpus, fresh: Corpus) -> Iterator[str]:
             yield f"memory holds other {name} than the store{_MEND}"
     if [*map(_canonical, held.passages)] != [*map(_canonical, fresh.passages)]:
         yield f"memory holds other passages than the store{_MEND}"
-    for name in ("lengths", "triple_phrases", "starts"):
+    for name in ("lengths", "checksums", "triple_phrases", "starts"):
         if not np.array_equal(getattr(held, name), getattr(fresh, name)):
             yield f"memory holds other {name} than the store{_MEND}"
     if _spelled(held) != _spelled(fresh):

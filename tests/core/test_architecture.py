@@ -39,7 +39,6 @@ LAYERS = {
     ],
     "L3 parts": [
         "openie",
-        "linking",
         "recognition",
         "contributions",
         "keys",
@@ -52,6 +51,8 @@ LAYERS = {
         "columns",
         "curation",
         "graph",
+        "anchors",
+        "linking",
         "seeding",
         "snapshot",
         "tables",
