@@ -1,0 +1,143 @@
+"""The graphs that the ablations walk on: other synonyms, other weights, more edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+from ablations_setups import Scores, Setup
+
+from hippo_core import HippoConfig
+from hippo_core.graph import Edges, KnowledgeGraph, _symmetric
+from hippo_core.pagerank import Transition, transition_matrix
+from hippo_core.similarity import Pairs, pairs_above
+from hippo_core.synonyms import NO_PAIRS, SynonymPairs
+
+WEIGHTS = HippoConfig.hipporag2()  # of relation and synonymy edges
+LOWEST = 0.7  # cosine from which pairs are looked for
+NEIGHBOURS = 5
+RARE = (2, 5)  # passages that hold a string, at least and at most
+
+
+def transition(setup: Setup, graph: str) -> Transition:
+    """Give the walk's matrix of a graph by name, made once."""
+    if graph not in setup.transitions:
+        setup.transitions[graph] = GRAPHS[graph](setup)
+    return setup.transitions[graph]
+
+
+def _with_synonyms(setup: Setup, pairs: SynonymPairs) -> Transition:
+    graph = KnowledgeGraph(replace(setup.corpus, synonyms=pairs))
+    return transition_matrix(
+        _symmetric([graph.phrase_edges(WEIGHTS), graph.context_edges()], _size(setup))
+    )
+
+
+def _above(threshold: float) -> Callable[[Setup], Transition]:
+    def made(setup: Setup) -> Transition:
+        rows, columns, cosines, _ = _pairs(setup)
+        near = cosines >= threshold
+        return _with_synonyms(setup, SynonymPairs(rows[near], columns[near], cosines[near]))
+
+    return made
+
+
+def _mutual(threshold: float) -> Callable[[Setup], Transition]:
+    """Keep the pairs of which each is among the nearest neighbours of the other."""
+
+    def made(setup: Setup) -> Transition:
+        rows, columns, cosines, _ = _pairs(setup)
+        near = (cosines >= threshold) & _are_mutual(rows, columns, cosines)
+        return _with_synonyms(setup, SynonymPairs(rows[near], columns[near], cosines[near]))
+
+    return made
+
+
+def _are_mutual(rows: Scores, columns: Scores, cosines: Scores) -> np.ndarray:
+    ends, n = np.concatenate([rows, columns]), len(rows)
+    order = np.lexsort((-np.concatenate([cosines, cosines]), ends))
+    first = np.searchsorted(ends[order], ends[order])
+    rank = np.empty(2 * n, dtype=np.int64)
+    rank[order] = np.arange(2 * n) - first
+    return (rank[:n] < NEIGHBOURS) & (rank[n:] < NEIGHBOURS)
+
+
+_found: dict[int, Pairs] = {}
+
+
+def _pairs(setup: Setup) -> Pairs:
+    if id(setup) not in _found:
+        _found[id(setup)] = pairs_above(np.asarray(setup.corpus.phrase_vectors), None, LOWEST)
+    return _found[id(setup)]
+
+
+def _context_weighed(weight: Callable[[Scores, int], Scores]) -> Callable[[Setup], Transition]:
+    def made(setup: Setup) -> Transition:
+        edges = setup.graph.context_edges()
+        counts = setup.graph.passage_counts[edges.left].astype(np.float64)
+        weighed = edges._replace(weight=weight(counts, len(setup.corpus)))
+        return transition_matrix(
+            _symmetric([setup.graph.phrase_edges(WEIGHTS), weighed], _size(setup))
+        )
+
+    return made
+
+
+def _inverse_frequency(counts: Scores, n: int) -> Scores:
+    """Give log(1 + N/|C|), 1 on average."""
+    weights: Scores = np.log(1 + n / counts)
+    return weights / weights.mean()
+
+
+def _specificity(counts: Scores, n: int) -> Scores:
+    return 1 / counts
+
+
+def _rare_phrases(setup: Setup) -> Transition:
+    held = setup.graph.phrase_passages.tocsr()
+    return _with_shared(setup, (held > 0).astype(np.float64))
+
+
+def _rare_words(setup: Setup) -> Transition:
+    numbers: dict[str, int] = {}
+    pairs = [
+        (numbers.setdefault(word, len(numbers)), passage)
+        for passage, words in enumerate(setup.words)
+        for word in set(words)
+    ]
+    rows, columns = np.array(pairs).T
+    shape = (len(numbers), len(setup.corpus))
+    return _with_shared(setup, sp.coo_array((np.ones(len(rows)), (rows, columns)), shape).tocsr())
+
+
+def _with_shared(setup: Setup, held: sp.csr_array) -> Transition:
+    """Join the passages that share a rare string; each weighs its log(1 + N/df), 1 on average."""
+    counts = np.diff(held.indptr)
+    rare = np.flatnonzero((counts >= RARE[0]) & (counts <= RARE[1]))
+    weights = _inverse_frequency(counts[rare].astype(np.float64), len(setup.corpus))
+    shared = sp.triu((held[rare].T @ sp.diags_array(weights) @ held[rare]).tocsr(), k=1).tocoo()
+    n = setup.graph.n_phrases
+    edges = Edges(shared.row + n, shared.col + n, shared.data)
+    kinds = [setup.graph.phrase_edges(WEIGHTS), setup.graph.context_edges(), edges]
+    return transition_matrix(_symmetric(kinds, _size(setup)))
+
+
+def _size(setup: Setup) -> int:
+    return setup.graph.n_phrases + len(setup.corpus)
+
+
+GRAPHS: dict[str, Callable[[Setup], Transition]] = {
+    "default": lambda setup: _with_synonyms(setup, setup.corpus.synonyms),
+    "no synonymy edges": lambda setup: _with_synonyms(setup, NO_PAIRS),
+    "synonymy from 0.7": _above(0.7),
+    "synonymy from 0.85": _above(0.85),
+    "synonymy from 0.9": _above(0.9),
+    "synonymy from 0.8, mutual 5 nearest": _mutual(0.8),
+    "synonymy from 0.7, mutual 5 nearest": _mutual(0.7),
+    "context edges by inverse frequency": _context_weighed(_inverse_frequency),
+    "context edges by 1/C": _context_weighed(_specificity),
+    "edges between passages that share a rare phrase": _rare_phrases,
+    "edges between passages that share a rare word": _rare_words,
+}
