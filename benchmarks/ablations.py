@@ -45,26 +45,26 @@ def built_up() -> Iterator[Row]:
     yield Row("dense", None)
     yield Row("HippoRAG 2", HIPPORAG2, ("dense",))
     method, last = HIPPORAG2, "HippoRAG 2"
-    for name, changes in (
-        ("+ plain words", {"rendering": "words"}),
-        ("+ context", {"context": DEFAULT.context}),
-        ("+ anchors", {"anchors": DEFAULT.anchors}),
-        ("+ meeting points", {"meeting": DEFAULT.meeting}),
-        ("+ margin", {"margin": DEFAULT.margin}),
+    for name, part in (
+        ("+ plain words", "rendering"),
+        ("+ context", "context"),
+        ("+ anchors", "anchors"),
+        ("+ meeting points", "meeting"),
+        ("+ margin", "margin"),
     ):
-        method = method.but(**changes)
+        method = method.but(**{part: getattr(DEFAULT, part)})
         yield Row(name, method, (last,))
         last = name
     yield Row("default", DEFAULT, (last, "HippoRAG 2", "dense"))
-    for name, changes in (
-        ("without plain words", {"rendering": "tuple"}),
-        ("without context", {"context": 0}),
-        ("without anchors", {"anchors": 0}),
-        ("without meeting points", {"meeting": 0}),
-        ("without the margin", {"margin": None}),
-        ("5 seed phrases", {"seed_phrases": 5}),
+    for name, part in (
+        ("without plain words", "rendering"),
+        ("without context", "context"),
+        ("without anchors", "anchors"),
+        ("without meeting points", "meeting"),
+        ("without the margin", "margin"),
+        ("5 seed phrases", "seed_phrases"),
     ):
-        yield Row(name, DEFAULT.but(**changes), ("default",))
+        yield Row(name, DEFAULT.but(**{part: getattr(HIPPORAG2, part)}), ("default",))
     yield Row("HippoRAG 2, judged", JUDGED_HIPPORAG2, ("HippoRAG 2",))
     yield Row("default, judged", JUDGED, ("HippoRAG 2, judged", "default"))
     by_score = JUDGED.but(kept_scores=True)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
-from ablations_setups import Scores, Setup
+from ablations_setups import Positions, Scores, Setup
+from numpy.typing import NDArray
 
 from hippo_core import HippoConfig
 from hippo_core.graph import Edges, KnowledgeGraph, _symmetric
@@ -55,7 +56,7 @@ def _mutual(threshold: float) -> Callable[[Setup], Transition]:
     return made
 
 
-def _are_mutual(rows: Scores, columns: Scores, cosines: Scores) -> np.ndarray:
+def _are_mutual(rows: Positions, columns: Positions, cosines: Scores) -> NDArray[np.bool_]:
     ends, n = np.concatenate([rows, columns]), len(rows)
     order = np.lexsort((-np.concatenate([cosines, cosines]), ends))
     first = np.searchsorted(ends[order], ends[order])
@@ -88,7 +89,8 @@ def _context_weighed(weight: Callable[[Scores, int], Scores]) -> Callable[[Setup
 def _inverse_frequency(counts: Scores, n: int) -> Scores:
     """Give log(1 + N/|C|), 1 on average."""
     weights: Scores = np.log(1 + n / counts)
-    return weights / weights.mean()
+    weights /= weights.mean()
+    return weights
 
 
 def _specificity(counts: Scores, n: int) -> Scores:

@@ -115,7 +115,7 @@ def _link(setup: Setup, q: int, method: Method) -> tuple[Positions, Scores]:
 
 
 def _triple_scores(setup: Setup, q: int, method: Method) -> Scores:
-    scores = setup.triples[method.rendering][q].copy()
+    scores: Scores = setup.triples[method.rendering][q].copy()
     if method.context:
         stated = setup.graph.triple_passages
         near = _passage_scores(setup, q, method.lexical_context)
@@ -223,7 +223,8 @@ def _lexical(setup: Setup, of: Literal["passages", "triples"]) -> Scores:
             for question in setup.questions.values()
         ]
         scores = bm25(texts, asked)
-        _lexicals[key] = scores / np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
+        scores /= np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
+        _lexicals[key] = scores
     return _lexicals[key]
 
 
@@ -262,8 +263,8 @@ def _scores(setup: Setup, method: Method) -> Scores:
 
 def pagerank(walk: Transition, reset: Scores, damping: float) -> Scores:
     """Give what `personalized_pagerank` gives, for each column of `reset`."""
-    total = reset.sum(axis=0)
-    seeds = reset / np.where(total > 0, total, 1)
+    total = reset.sum(axis=0, keepdims=True)
+    seeds: Scores = reset / np.where(total > 0, total, 1)
     scores, change = seeds, np.inf
     while change > TOLERANCE:
         restart = 1 - damping + damping * scores[walk.dangling].sum(axis=0)
