@@ -67,6 +67,8 @@ def built_up() -> Iterator[Row]:
         yield Row(name, DEFAULT.but(**{part: getattr(HIPPORAG2, part)}), ("default",))
     yield Row("HippoRAG 2, judged", JUDGED_HIPPORAG2, ("HippoRAG 2",))
     yield Row("default, judged", JUDGED, ("HippoRAG 2, judged", "default"))
+    shown = JUDGED.but(offered_only=True)
+    yield Row("default, judged, only its own ten best", shown, ("default, judged",))
     by_score = JUDGED.but(kept_scores=True)
     yield Row("default, judged, kept by score", by_score, ("default, judged",))
     yield Row("default, judged, 5 seed phrases", JUDGED.but(seed_phrases=5), ("default, judged",))
@@ -228,7 +230,7 @@ def _differences(
     """Give the mean of each difference and its 95% interval."""
     return {
         cut: [
-            round(value, 1)
+            round(value, 1) + 0.0  # not -0.0
             for value in paired_bootstrap(ours[cut], theirs[cut], resamples=RESAMPLES)
         ]
         for cut in ours

@@ -53,6 +53,8 @@ class Method:
     linked: int = 5
     margin: float | None = 0.25
     judge: Literal["reference", "anchored"] | None = None
+    offered_only: bool = False
+    """Whether what a judge kept counts only among the ten best of this linking."""
     kept_scores: bool = False
     """Whether what a judge kept counts by its score, and not 1."""
     seed_phrases: int | None = None
@@ -101,6 +103,8 @@ def _link(setup: Setup, q: int, method: Method) -> tuple[Positions, Scores]:
     scores = _triple_scores(setup, q, method)
     if method.judge is not None:
         chosen = setup.judged[method.judge].kept[q]
+        if method.offered_only:
+            chosen = chosen[np.isin(chosen, top_k(scores, OFFERED))]
         chosen = chosen[np.argsort(-scores[chosen], kind="stable")]
     else:
         chosen = top_k(scores, method.linked)
