@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from ablations_graphs import GRAPHS
 from ablations_method import DEFAULT, HIPPORAG2, Method, SecondHop, check, offered, rankings
 from ablations_setups import FOLDER, CachedEmbedder, Setup, musique, read_by_spacy, small
 from musique_train import HERE, _rounded, _write
@@ -98,21 +99,7 @@ SEEDS_AND_GRAPH: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("sum of a phrase's scores", {"combine": "sum"}),
     ("best of a phrase's scores", {"combine": "max"}),
     *((f"BM25 {w} in seeds", {"lexical_seeds": w}) for w in (0.1, 0.3)),
-    *(
-        (name, {"graph": name})
-        for name in (
-            "no synonymy edges",
-            "synonymy from 0.7",
-            "synonymy from 0.85",
-            "synonymy from 0.9",
-            "synonymy from 0.8, mutual 5 nearest",
-            "synonymy from 0.7, mutual 5 nearest",
-            "context edges by inverse frequency",
-            "context edges by 1/C",
-            "edges between passages that share a rare phrase",
-            "edges between passages that share a rare word",
-        )
-    ),
+    *((name, {"graph": name}) for name in GRAPHS if name != DEFAULT.graph),
     *(
         (
             f"second hop, {n} added at {w}",

@@ -97,12 +97,11 @@ def _specificity(counts: Scores, n: int) -> Scores:
     return 1 / counts
 
 
-def _rare_phrases(setup: Setup) -> Transition:
-    held = setup.graph.phrase_passages.tocsr()
-    return _with_shared(setup, (held > 0).astype(np.float64))
+def _phrases_held(setup: Setup) -> sp.csr_array:
+    return (setup.graph.phrase_passages.tocsr() > 0).astype(np.float64)
 
 
-def _rare_words(setup: Setup) -> Transition:
+def _words_held(setup: Setup) -> sp.csr_array:
     numbers: dict[str, int] = {}
     pairs = [
         (numbers.setdefault(word, len(numbers)), passage)
@@ -111,19 +110,24 @@ def _rare_words(setup: Setup) -> Transition:
     ]
     rows, columns = np.array(pairs).T
     shape = (len(numbers), len(setup.corpus))
-    return _with_shared(setup, sp.coo_array((np.ones(len(rows)), (rows, columns)), shape).tocsr())
+    return sp.coo_array((np.ones(len(rows)), (rows, columns)), shape).tocsr()
 
 
-def _with_shared(setup: Setup, held: sp.csr_array) -> Transition:
-    """Join the passages that share a rare string; each weighs its log(1 + N/df), 1 on average."""
-    counts = np.diff(held.indptr)
-    rare = np.flatnonzero((counts >= RARE[0]) & (counts <= RARE[1]))
-    weights = _inverse_frequency(counts[rare].astype(np.float64), len(setup.corpus))
-    shared = sp.triu((held[rare].T @ sp.diags_array(weights) @ held[rare]).tocsr(), k=1).tocoo()
-    n = setup.graph.n_phrases
-    edges = Edges(shared.row + n, shared.col + n, shared.data)
-    kinds = [setup.graph.phrase_edges(WEIGHTS), setup.graph.context_edges(), edges]
-    return transition_matrix(_symmetric(kinds, _size(setup)))
+def _shared(held_by: Callable[[Setup], sp.csr_array], weight: float) -> Callable[..., Transition]:
+    """Join the passages that share a rare string, by its log(1 + N/df), `weight` on average."""
+
+    def made(setup: Setup) -> Transition:
+        held = held_by(setup)
+        counts = np.diff(held.indptr)
+        rare = np.flatnonzero((counts >= RARE[0]) & (counts <= RARE[1]))
+        weights = weight * _inverse_frequency(counts[rare].astype(float), len(setup.corpus))
+        pairs = sp.triu((held[rare].T @ sp.diags_array(weights) @ held[rare]).tocsr(), k=1).tocoo()
+        n = setup.graph.n_phrases
+        edges = Edges(pairs.row + n, pairs.col + n, pairs.data)
+        kinds = [setup.graph.phrase_edges(WEIGHTS), setup.graph.context_edges(), edges]
+        return transition_matrix(_symmetric(kinds, _size(setup)))
+
+    return made
 
 
 def _size(setup: Setup) -> int:
@@ -140,6 +144,8 @@ GRAPHS: dict[str, Callable[[Setup], Transition]] = {
     "synonymy from 0.7, mutual 5 nearest": _mutual(0.7),
     "context edges by inverse frequency": _context_weighed(_inverse_frequency),
     "context edges by 1/C": _context_weighed(_specificity),
-    "edges between passages that share a rare phrase": _rare_phrases,
-    "edges between passages that share a rare word": _rare_words,
+    "edges by shared rare phrases, 1": _shared(_phrases_held, 1.0),
+    "edges by shared rare phrases, 0.2": _shared(_phrases_held, 0.2),
+    "edges by shared rare words, 1": _shared(_words_held, 1.0),
+    "edges by shared rare words, 0.2": _shared(_words_held, 0.2),
 }
