@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-TABLES = Path(__file__).parents[2] / "benchmarks" / "ablations_tables.py"
+import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="a source distribution has no docs")
 def test_the_quality_page_shows_the_published_results():
-    assert subprocess.run([sys.executable, str(TABLES), "--check"], check=False).returncode == 0
+    command = [sys.executable, str(ROOT / "benchmarks" / "ablations_tables.py"), "--check"]
+    assert subprocess.run(command, check=False).returncode == 0
