@@ -256,7 +256,9 @@ def _about(setup: Setup) -> dict[str, Any]:
         "questions without an anchor": sum(not len(a) for a in setup.anchors),
         "passages that spaCy failed on, taken as empty": failed,
         "passages read by spaCy": len(items),
-        "not measured": "a local cross-encoder: no package that brings the weights of one was found",
+        "not measured": (
+            "a local cross-encoder: no package that brings the weights of one was found"
+        ),
         "checks": check(setup),
         "default": repr(DEFAULT),
         "hipporag2": repr(HIPPORAG2),
