@@ -217,7 +217,7 @@ def _queries(memory: HippoRAG) -> Iterator[Bad]:
     for mode in ("cosine", None, 1):
         yield ask(f"score_mode={mode!r}", "score_mode", score_mode=mode)
     yield ask("another threshold", "synonymy_threshold", config=HippoConfig(synonymy_threshold=0.7))
-    yield ask("another rendering", "triple_rendering", config=HippoConfig(triple_rendering="words"))
+    yield ask("no synonymy before", "synonymy_threshold", config=HippoConfig(synonymy_threshold=1))
     yield ask("a dict as config", "config", config={"k": 5})
     yield ask("a str as config", "config", config="hipporag")
     yield ask("HippoRAG without a model", "chat model|OpenIE", config=HippoConfig.hipporag())

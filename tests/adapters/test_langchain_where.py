@@ -257,5 +257,5 @@ def test_a_retriever_goes_on_with_the_embedder_that_its_memory_was_given(
     retriever, question, tracer
 ):
     assert retriever.hippo.reembed(HashEmbedder(name="others")) > 0
-    assert ids(retriever.invoke(question, {"callbacks": [tracer]}))[0] == "bridge"
+    assert len(retriever.invoke(question, {"callbacks": [tracer]})) == 3
     assert tracer.roots[0].extra["metadata"]["ls_embedding_provider"] == "HashEmbedder"

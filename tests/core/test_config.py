@@ -17,7 +17,7 @@ from hippo_core.errors import ConfigError, HippoError
 FIELDS = {field.name: field.type for field in dataclasses.fields(HippoConfig)}
 BOOLEANS = [name for name, kind in FIELDS.items() if kind == "bool"]
 WHOLE = [name for name, kind in FIELDS.items() if kind == "int"]
-NUMBERS = [name for name, kind in FIELDS.items() if kind in ("int", "float")]
+NUMBERS = [name for name, kind in FIELDS.items() if kind in ("int", "float", "float | None")]
 OPTIONS = {
     "method": config.Method,
     "expansion": config.Expansion,
@@ -25,6 +25,7 @@ OPTIONS = {
     "relation_count": config.RelationCount,
     "synonymy_on_related": config.RelatedSynonymy,
     "synonymy_weight": config.SynonymyWeight,
+    "kept_score": config.KeptScore,
 }
 
 above_0 = math.nextafter(0.0, 1.0)
@@ -36,6 +37,13 @@ BORDERS: dict[str, tuple[list[float], list[float]]] = {
     "synonymy_threshold": ([-0.5, 0, above_1, 2], [above_0, 0.5, 1]),
     "synonymy_limit": ([-1, 0], [above_0, 1e9]),
     "linked_triples": ([-1, 0], [1, 1000]),
+    "context_weight": ([-1, -above_0], [0, 0.5, 10]),
+    "anchor_weight": ([-1, -above_0], [0, 0.5, 10]),
+    "meeting_weight": ([-1, -above_0], [0, 0.5, 10]),
+    "linking_margin": ([-1, -above_0], [0, 0.25, 10, None]),
+    "second_hop": ([-1], [0, 3, 1000]),
+    "second_hop_weight": ([-above_0, above_1], [0, 0.25, 1]),
+    "recognition_candidates": ([-1, 0], [1, 1000]),
     "recognition_limit": ([-1, 0], [1, 1000]),
     "seed_phrases": ([-1, 0], [1, 1000]),
     "passage_weight": ([-1, -above_0], [0, 0.05, 10]),
@@ -128,8 +136,23 @@ def test_a_refusal_is_a_value_error_and_ours() -> None:
 # -- presets ---------------------------------------------------------------------------------------
 
 
-def test_the_defaults_are_hipporag_2s() -> None:
-    assert HippoConfig() == HippoConfig.hipporag2()
+def test_the_defaults_walk_as_hipporag_2_and_link_otherwise() -> None:
+    ours, published = HippoConfig(), HippoConfig.hipporag2()
+    changed = {name for name in FIELDS if getattr(ours, name) != getattr(published, name)}
+    assert changed == {
+        "triple_rendering",
+        "context_weight",
+        "anchor_weight",
+        "meeting_weight",
+        "linking_margin",
+        "recognition_candidates",
+        "recognition_sources",
+        "kept_score",
+        "seed_phrases",
+    }
+    assert published.context_weight == published.anchor_weight == published.meeting_weight == 0
+    assert published.linking_margin is None
+    assert ours.second_hop == published.second_hop == 0
 
 
 def test_hipporag_2_has_the_numbers_of_its_paper() -> None:
