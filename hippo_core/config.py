@@ -50,6 +50,8 @@ class HippoConfig:
     `occurrence` (HippoRAG)."""
     triple_rendering: TripleRendering = "tuple"
     """A triple's text for embedding: that of a Python `tuple`, as in the reference, or `words`."""
+    user_edges: bool = True
+    """Whether the walk over phrases and passages goes over the user's own edges (ablation: off)."""
 
     # Linking and seeding of HippoRAG 2
     linked_triples: int = 5

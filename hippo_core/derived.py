@@ -21,16 +21,11 @@ from typing import Any
 
 from hippo_core.config import HippoConfig
 from hippo_core.corpus import Corpus
-from hippo_core.corpus_files import (
-    DamagedFilesError,
-    file_hash,
-    map_corpus,
-    open_regular,
-    write_corpus,
-)
+from hippo_core.corpus_checks import DamagedFilesError
+from hippo_core.corpus_files import file_hash, map_corpus, open_regular, write_corpus
 from hippo_core.text import canonical_json, sha256_hex
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 _DRAFT = "draft-"
 _CORPUS = re.compile(r"\d{12,}-[0-9a-f]{8}")

@@ -28,7 +28,8 @@ from hippo_core import (
     derived,
     index,
 )
-from hippo_core.corpus_files import NUMBERS, TEXTS, VECTORS, DamagedFilesError, map_corpus
+from hippo_core.corpus_checks import DamagedFilesError
+from hippo_core.corpus_files import FLOATS, NUMBERS, TEXTS, VECTORS, map_corpus
 from hippo_core.embedding import PROBE
 from hippo_core.testing import HashEmbedder, TableChatModel, TableOpenIE
 
@@ -56,7 +57,7 @@ FILES = sorted(
     [f"{name}.npy" for name in NUMBERS]
     + [f"{name}{part}.npy" for name in TEXTS for part in ("", "_ends")]
     + [f"{name}_vectors.npy" for name in VECTORS]
-    + ["synonyms_cosine.npy"]
+    + [f"{name}.npy" for name in FLOATS]
 )
 
 

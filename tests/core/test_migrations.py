@@ -161,6 +161,6 @@ def test_what_is_no_known_version_is_refused(folder):
         connection.execute("UPDATE settings SET value = '7' WHERE name = 'schema'")
         connection.commit()
     before = dump(folder)
-    with pytest.raises(SchemaVersionError, match="version 7.* version 2; upgrade"):
+    with pytest.raises(SchemaVersionError, match="version 7.* version 3; upgrade"):
         Store(folder)
     assert dump(folder) == before
