@@ -61,26 +61,31 @@ def check_corpus(corpus: Corpus, vectors: Mapping[str, NDArray[np.float32]]) -> 
 
 
 def _check_edges(edges: UserEdges, n_passages: int, n_phrases: int) -> None:
-    n_targets = len(edges.names)
     _check_shapes(
         {
             "edge_starts": (edges.starts, (n_passages + 1,)),
             "edge_weights": (edges.weights, (len(edges),)),
-            "edge_passages": (edges.passages, (len(edges.passages), 2)),
-            "edge_phrases": (edges.phrases, (len(edges.phrases), 2)),
         }
     )
     if not ((edges.weights > 0) & (edges.weights <= HEAVIEST)).all():
         raise DamagedFilesError("edge_weights: not the weight of an edge")
     _check_starts("edge_starts", edges.starts, len(edges))
-    _check_using(("edge_targets", edges.targets, n_targets))
-    for name, pairs, n in (
-        ("edge_passages", edges.passages, n_passages),
-        ("edge_phrases", edges.phrases, n_phrases),
-    ):
-        _check_pointing((name, pairs[:, 0], n_targets), (name, pairs[:, 1], n))
-        if (np.diff(pairs[:, 0]) < 0).any():  # they are searched
-            raise DamagedFilesError(f"{name}: not in order")
+    _check_using(("edge_targets", edges.targets, len(edges.names)))
+    _check_pointing(
+        ("edge_passages", edges.passages[:, 1], n_passages),
+        ("edge_phrases", edges.phrases[:, 1], n_phrases),
+    )
+
+
+def checked_pairs(name: str, starts: _Numbers, seconds: _Numbers, n: int) -> _Numbers:
+    """Give pairs, (m, 2), of which the seconds of first i begin at starts[i], for n firsts.
+
+    Raises:
+        DamagedFilesError: They do not begin where they should.
+    """
+    _check_shapes({name: (starts, (n + 1,))})
+    _check_starts(name, starts, len(seconds))
+    return np.column_stack([np.repeat(np.arange(n), np.diff(starts)), seconds])
 
 
 def _check_shapes(shapes: Mapping[str, tuple[NDArray[np.generic], tuple[int, ...]]]) -> None:
@@ -91,7 +96,7 @@ def _check_shapes(shapes: Mapping[str, tuple[NDArray[np.generic], tuple[int, ...
 
 def _check_starts(name: str, starts: _Numbers, total: int) -> None:
     if starts[0] != 0 or starts[-1] != total or (np.diff(starts) < 0).any():
-        raise DamagedFilesError(f"{name}: the parts of passages do not begin where they should")
+        raise DamagedFilesError(f"{name}: parts do not begin where they should")
 
 
 def _check_pointing(*pointing: tuple[str, _Numbers, int]) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from hippo_core.contributions import TARGET_KINDS, KeyedTriple, Target
 from hippo_core.corpus import SUBJECT, Corpus, Live, Selection
-from hippo_core.corpus_checks import DamagedFilesError, check_corpus
+from hippo_core.corpus_checks import DamagedFilesError, check_corpus, checked_pairs
 from hippo_core.errors import StoreCorruptError
 from hippo_core.segments import distinct
 from hippo_core.synonyms import SynonymPairs
@@ -48,14 +48,16 @@ NUMBERS = (
     "triple_rows",
     "edge_starts",
     "edge_targets",
+    "edge_passage_starts",
     "edge_passages",
+    "edge_phrase_starts",
     "edge_phrases",
 )
 FLOATS = ("synonyms_cosine", "edge_weights")
 
 
 _DIMENSIONS = {
-    **dict.fromkeys(("triple_phrases", "occurrences", "edge_passages", "edge_phrases"), 2),
+    **dict.fromkeys(("triple_phrases", "occurrences"), 2),
     **{f"{name}_vectors": 2 for name in VECTORS},
 }
 """Of the arrays that have more than one."""
@@ -84,6 +86,7 @@ def write_corpus(corpus: Corpus, folder: Path) -> dict[str, str]:
     }
     passage_rows, of_passage = _first_uses(corpus.passage_vectors)
     triple_rows, of_triple = _first_uses(corpus.triple_vectors)
+    firsts = np.arange(len(corpus.edges.names) + 1)
     arrays = {
         "lengths": corpus.lengths,
         "triple_phrases": corpus.triple_phrases,
@@ -95,8 +98,10 @@ def write_corpus(corpus: Corpus, folder: Path) -> dict[str, str]:
         "triple_rows": of_triple,
         "edge_starts": corpus.edges.starts,
         "edge_targets": corpus.edges.targets,
-        "edge_passages": corpus.edges.passages,
-        "edge_phrases": corpus.edges.phrases,
+        "edge_passage_starts": np.searchsorted(corpus.edges.passages[:, 0], firsts),
+        "edge_passages": corpus.edges.passages[:, 1],
+        "edge_phrase_starts": np.searchsorted(corpus.edges.phrases[:, 0], firsts),
+        "edge_phrases": corpus.edges.phrases[:, 1],
     }
     for name, items in texts.items():
         _write_texts(folder, name, items)
@@ -124,6 +129,15 @@ def map_corpus(folder: Path) -> Corpus:
     vectors = {name: _array(folder, f"{name}_vectors", "<f4") for name in VECTORS}
     phrases, triple_phrases = texts["phrases"], numbers["triple_phrases"]
     stored, relations, names = texts["passages"], texts["relations"], texts["targets"]
+    pairs = {
+        kind: checked_pairs(
+            f"edge_{kind}_starts",
+            numbers[f"edge_{kind}_starts"],
+            numbers[f"edge_{kind}s"],
+            len(names),
+        )
+        for kind in ("passage", "phrase")
+    }
 
     def keyed(position: int) -> KeyedTriple:
         subject, object_ = triple_phrases[position].tolist()
@@ -146,8 +160,8 @@ def map_corpus(folder: Path) -> Corpus:
             targets=numbers["edge_targets"],
             weights=floats["edge_weights"],
             names=_Made(len(names), lambda i: _target(names[i]), folder / "targets.npy"),
-            passages=numbers["edge_passages"],
-            phrases=numbers["edge_phrases"],
+            passages=pairs["passage"],
+            phrases=pairs["phrase"],
         ),
         passage_vectors=VectorRows(VectorView.of(vectors["passage"]), numbers["passage_rows"]),
         phrase_vectors=VectorRows(VectorView.of(vectors["phrase"]), np.arange(len(phrases))),

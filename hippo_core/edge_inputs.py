@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -127,12 +128,16 @@ def _id(passage: object, name: str) -> str:
 
 def _weight(weight: object, owner: str) -> float:
     is_number = isinstance(weight, Real) and not isinstance(weight, bool)
-    if not is_number or not 0 < weight <= HEAVIEST or not float(weight):  # type: ignore[operator, arg-type]
+    try:
+        number = float(weight) if is_number else 0.0  # type: ignore[arg-type]
+    except OverflowError:
+        number = math.inf
+    if not 0 < number <= HEAVIEST:
         raise InputError(
             f"the weight of an edge must be a number above 0 and at most {HEAVIEST:g}, "
             f"got {weight!r} from {owner!r}; leave out an edge that weighs nothing"
         )
-    return float(weight)  # type: ignore[arg-type]
+    return number
 
 
 def _take(edges: dict[Target, float], target: Target, weight: float) -> None:
