@@ -169,7 +169,9 @@ def test_handles_that_migrate_one_store_at_once_share_it(folder, at_once):
 
 def test_what_is_no_known_version_is_refused(folder):
     with closing(sqlite3.connect(folder / DATABASE)) as connection:
-        connection.execute("UPDATE settings SET value = '7' WHERE name = 'schema'")
+        names = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE '%settings'")
+        ((table,),) = names.fetchall()
+        connection.execute(f"UPDATE {table} SET value = '7' WHERE name = 'schema'")
         connection.commit()
     before = dump(folder)
     with pytest.raises(SchemaVersionError, match="version 7.* version 3; upgrade"):
