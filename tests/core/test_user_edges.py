@@ -225,6 +225,17 @@ def test_a_passage_that_leaves_a_source_leaves_its_edges(memory):
     assert frozenset("ac") in weights(memory)
 
 
+def test_who_takes_the_place_of_a_target_does_not_get_its_edges(memory):
+    links = [Edge("a", to_source="s"), Edge("a", to_passage="b"), Edge("a", to_phrase="rain")]
+    memory.add([], edges=links)
+    assert counts(memory) == (3, 0)
+    memory.delete(source_id="s")
+    stranger = Passage("Elsewhere.", id="z", source_id="t")
+    memory.add_extracted([(stranger, Extraction(triples=[("fog", "is", "mist")]))])
+    assert counts(memory) == (0, 3)
+    assert {frozenset("az"), frozenset(("a", "fog"))}.isdisjoint(weights(memory))
+
+
 def test_a_phrase_is_there_only_as_long_as_a_triple_holds_it(memory):
     report = memory.add([], edges=[Edge("a", to_phrase="fell on"), Edge("a", to_phrase="rain")])
     assert report.pending_edges == 1  # a relation is no phrase
