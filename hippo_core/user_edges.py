@@ -220,7 +220,6 @@ class EdgesBySlot:
             self._targets.release(target)
         if self._source_of[slot] != NOWHERE:
             self._sources.release(self._source_of[slot])
-            self._source_of[slot] = NOWHERE
 
     def came(self, kind: TargetKind, name: str, slot: int) -> None:
         """Take note of what bears a name now."""

@@ -215,6 +215,11 @@ def arrays(memory):
             for kind in ("passage", "phrase", "triple")
             for keys in [memory._index._keys(kind)]
         },
+        "uses for edges": [
+            {name: keys.uses(name) for name in keys}
+            for held in [memory._index._columns._edges]
+            for keys in (held._targets, held._sources)
+        ],
         "rows": {
             kind: sum(int(block.any(axis=1).sum()) for block in table.view().blocks)
             for kind, table in memory._index._vectors.items()

@@ -27,6 +27,7 @@ from hippo_core import (
     Status,
     StoreCorruptError,
     Triple,
+    index,
 )
 from hippo_core.tables import edges as table
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
@@ -617,6 +618,33 @@ def test_another_handle_and_process_see_a_change_of_edges_alone(new_location):
         assert told.strip() == str(
             [(h.passage.id, h.score, [e.to_source for e in h.edges]) for h in found]
         )
+
+
+@pytest.mark.sqlite
+def test_edges_that_are_taken_back_leave_no_trace_and_new_ones_keep_the_files(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(index, "WORTH_KEEPING", 1)
+
+    def holding():
+        files = [p for p in tmp_path.rglob("*") if p.is_file()]
+        return {p.name for p in files if b"zyxlink" in p.read_bytes().lower()}
+
+    def opened():
+        return HippoRAG(None, HashEmbedder(), store=tmp_path / "m")
+
+    links = [Edge("a", to_source="Zyxlink"), Edge("a", to_phrase="zyxlink")]
+    with opened() as memory:
+        memory.add_extracted(items(A, B, C), edges=links)
+    kept = set(tmp_path.glob("m/snapshots/*/*"))
+    assert len(kept) == 1
+    assert holding() == {"hippo.sqlite", "targets.npy"}
+    with opened() as memory:
+        memory.add([], edges=[*links, Edge("a", to_passage="b")])
+        assert set(tmp_path.glob("m/snapshots/*/*")) == kept
+        memory.add([], edges=[Edge("a", to_passage="b")])
+        assert not holding()
+    assert not holding()
 
 
 def test_copies_have_the_edges(memory, tmp_path, new_location):
