@@ -59,7 +59,7 @@ def edges_of(value: str | None) -> dict[Target, float]:
         if kind not in TARGET_KINDS or type(weight) is not float or not 0 < weight <= HEAVIEST:
             raise ValueError(f"{item!r:.80} is no edge")
         found[Target(kind, _text(name))] = weight
-    return dict(sorted(found.items()))
+    return found
 
 
 def extraction_row(

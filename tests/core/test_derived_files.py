@@ -451,6 +451,15 @@ def test_numbers_that_point_to_nothing_are_not_followed(name, value, folder):
             assert_refused(state)
 
 
+@pytest.mark.parametrize("weight", [0, -1, np.nan, np.inf, 1e101])
+def test_what_no_edge_weighs_is_not_taken(weight, folder):
+    (state,) = files_of(folder)
+    weights = np.load(state / "edge_weights.npy")
+    weights[-1] = weight
+    np.save(state / "edge_weights.npy", weights, allow_pickle=False)
+    assert_refused(state)
+
+
 def test_vectors_of_other_lengths_are_not_taken_together(kept, folder, caplog):
     (state,) = files_of(folder)
     path = state / "phrase_vectors.npy"

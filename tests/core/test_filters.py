@@ -112,7 +112,7 @@ def linked(passage):
     """Edges that a passage itself decides, to what is there and what is not."""
     place = IDS.index(passage.id)
     yield Edge(passage, to_passage=IDS[place - 1], weight=0.3)
-    yield Edge(passage, to_passage=IDS[place - 2])
+    yield Edge(passage, to_passage=IDS[place - 2], weight=1 + place)
     yield Edge(passage, to_phrase=PHRASES[place], weight=2)
     yield Edge(passage, to_phrase=PHRASES[len(passage.text) % 8])
     yield Edge(passage, to_source="st"[place % 2])

@@ -29,8 +29,12 @@ from hippo_core import (
     Triple,
     index,
 )
+from hippo_core.contributions import Target
+from hippo_core.keys import Keys
 from hippo_core.tables import edges as table
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
+from hippo_core.user_edges import EdgesBySlot
+from hippo_core.where import checked_where
 
 QUERY = "Who wrote notes?"
 A = Passage("Ada wrote notes.", id="a")
@@ -588,6 +592,58 @@ def test_an_edge_brings_its_share_of_what_its_other_end_has(memory):
     assert [snapshot._edge(int(e)) for e in edges] == links
     assert flow == pytest.approx([mass[a] * walk[b, a], mass[c] * walk[b, c]])
     assert walk[b, a] == pytest.approx(0.5 / 2.5)  # beside two context edges
+
+
+# -- filters ---------------------------------------------------------------------------------------
+
+
+def test_under_a_filter_an_edge_has_the_ends_and_the_weight_that_it_has_without_the_others():
+    made = [
+        Passage(f"Text {i}.", id=i, source_id="s", metadata={"in": i in "bdf"}) for i in "abcdef"
+    ]
+    told = {
+        i: Extraction(triples=[(f"{other} x", "is", f"{other} y")])
+        for i, other in zip("abcdef", "fedcba", strict=True)
+    }
+    links = [
+        Edge(one, to_passage=other, weight=1 + n)
+        for n, (one, other) in enumerate(("ab", "ba", "bd", "db", "df", "fa", "cf", "ef"))
+    ]
+    links += [
+        Edge(i, to_phrase=f"{o} y", weight=20 + n)
+        for n, (i, o) in enumerate(zip("abdf", "fbea", strict=True))
+    ]
+    links += [Edge("f", to_source="s", weight=40), Edge("a", to_source="s", weight=50)]
+    with HippoRAG(None, HashEmbedder()) as memory, HippoRAG(None, HashEmbedder()) as smaller:
+        memory.add_extracted([(p, told[p.id]) for p in made], edges=links)
+        allowed = [p for p in made if p.id in "bdf"]
+        smaller.add_extracted(
+            [(p, told[p.id]) for p in allowed], edges=[e for e in links if e.passage in "bdf"]
+        )
+        restricted = memory._index.snapshot().restricted(checked_where({"in": True}))
+        assert restricted.stats() == smaller.stats()
+        assert smaller.stats().pending_edges
+        for mine, own in zip(
+            restricted.graph.passage_edges(HippoConfig()),
+            smaller._index.snapshot().graph.passage_edges(HippoConfig()),
+            strict=True,
+        ):
+            assert mine.tolist() == own.tolist()
+        one, other = memory.retrieve("e y", where={"in": True}), smaller.retrieve("e y")
+        assert [(h.passage, h.edges) for h in one] == [(h.passage, h.edges) for h in other]
+
+
+def test_the_columns_of_edges_do_not_depend_on_the_order_in_which_they_are_given():
+    edges = {Target("source", "s"): 1.0, Target("phrase", "x"): 2.0, Target("passage", "b"): 3.0}
+    columns = []
+    for order in (list(edges), sorted(edges)):
+        ids = Keys[str]()
+        slot = ids.take("a")
+        held = EdgesBySlot()
+        held.put(slot, A, {target: edges[target] for target in order}, Keys[str](), ids)
+        found = held.columns(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64))
+        columns.append((found.targets.tolist(), found.weights.tolist(), found.names))
+    assert columns[0] == columns[1] == ([0, 1, 2], [3, 2, 1], sorted(edges))
 
 
 # -- what is kept ----------------------------------------------------------------------------------
