@@ -270,6 +270,21 @@ def test_what_came_after_the_files_were_written_is_applied(folder):
         assert answers(again) == answers(other)
 
 
+def test_a_mapped_memory_that_changes_goes_on_as_one_that_never_was(folder):
+    more = [(Passage("Elsewhere.", id="q", source_id="other"), Extraction())]
+    with opened(folder) as memory, opened() as other:
+        assert is_mapped(memory)
+        fill(memory, more)
+        assert not is_mapped(memory)
+        fill(other, [*ITEMS, *more])
+        assert arrays(memory) == arrays(other)
+        assert beneath(memory) == beneath(other)
+        assert arrays(memory)["stats"].user_edges > len(ITEMS)
+        memory.delete(source_id="src")
+        other.delete(source_id="src")
+        assert arrays(memory) == arrays(other)
+
+
 # Few words, so that passages share texts, triples and phrases, and phrases are synonyms.
 IDS = ["a", "b", "c", "d", "e"]
 SOME_TEXTS = ["Ada wrote notes.", "Notes by Ada.", "Rome fell.", "Nothing to see."]
