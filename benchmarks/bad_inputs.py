@@ -16,6 +16,7 @@ import numpy as np
 
 from hippo_core import (
     Completion,
+    Edge,
     Extraction,
     HippoConfig,
     HippoError,
@@ -158,6 +159,19 @@ def _passages(memory: HippoRAG) -> Iterator[Bad]:
             f"add with on_error={value!r}",
             "on_error",
             lambda value=value: memory.add(["x"], on_error=value),
+        )
+    for what, edges, names in (
+        ("to nothing", [Edge("ada")], "one target"),
+        ("to itself", [Edge("ada", to_passage="ada")], "itself"),
+        ("of nobody", [Edge("ghost", to_passage="ada")], "'ghost'"),
+        ("of no weight", [Edge("ada", to_passage="rome", weight=0)], "weight"),
+        ("of text", ["ada"], "must be an Edge"),
+        ("alone", Edge("ada", to_passage="rome"), "list of Edge"),
+    ):
+        yield Bad(
+            f"add with an edge {what}",
+            names,
+            lambda edges=edges: memory.add([], edges=edges),  # type: ignore[arg-type]
         )
     yield Bad("add without a model", "chat model|OpenIE", lambda: memory.add(["Not read yet."]))
 

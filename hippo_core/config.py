@@ -55,6 +55,8 @@ class HippoConfig:
     triple_rendering: TripleRendering = "words"
     """A triple's text for embedding: plain `words`, or that of a Python `tuple`, as in the
     reference. It is the index's: a query has that of its memory, whatever its settings say."""
+    user_edges: bool = True
+    """Whether the walk over phrases and passages goes over the user's own edges (ablation: off)."""
 
     # Linking: a triple's score is its similarity plus these weights times a part from 0 to 1
     context_weight: float = 0.5
