@@ -10,6 +10,7 @@ from hippo_core.errors import ConfigError
 Method = Literal["hipporag2", "hipporag", "dense"]
 Expansion = Literal["ppr", "linked_phrases", "neighbours"]
 TripleRendering = Literal["tuple", "words"]
+RENDERINGS: tuple[TripleRendering, ...] = get_args(TripleRendering)
 RelationCount = Literal["passage", "occurrence"]
 RelatedSynonymy = Literal["replace", "add"]
 SynonymyWeight = Literal["cosine", "one"]
@@ -54,7 +55,8 @@ class HippoConfig:
     `occurrence` (HippoRAG)."""
     triple_rendering: TripleRendering = "words"
     """A triple's text for embedding: plain `words`, or that of a Python `tuple`, as in the
-    reference. It is the index's: a query has that of its memory, whatever its settings say."""
+    reference. It is set when a memory reads its first triple, and stays: a memory that is opened
+    or asked with other settings keeps its own."""
     user_edges: bool = True
     """Whether the walk over phrases and passages goes over the user's own edges (ablation: off)."""
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hippo_core.config import HippoConfig
+from hippo_core.config import RENDERINGS, HippoConfig, TripleRendering
 from hippo_core.corpus import Corpus
 from hippo_core.corpus_checks import DamagedFilesError
 from hippo_core.corpus_files import file_hash, map_corpus, open_regular, write_corpus
@@ -57,10 +57,15 @@ class DerivedFiles:
             "format": FORMAT,
             "unicode": unicodedata.unidata_version,  # phrase keys depend on it
             "synonymy_threshold": config.synonymy_threshold if config.synonymy else None,
-            "triple_rendering": config.triple_rendering,
         }
 
-    def write(self, corpus: Corpus, state: State, is_present: Callable[[], bool]) -> Path | None:
+    def write(
+        self,
+        corpus: Corpus,
+        state: State,
+        is_present: Callable[[], bool],
+        rendering: TripleRendering,
+    ) -> Path | None:
         """Write a corpus in place of those that are there; give its folder.
 
         None where its state is not the present one once it is written: then it may hold what was
@@ -81,7 +86,8 @@ class DerivedFiles:
         try:
             draft.mkdir()
             hashes = write_corpus(corpus, draft)
-            manifest = {**self._belongs, **self._fits, **asdict(state), "files": hashes}
+            of = {**self._belongs, **self._fits, **asdict(state), "triple_rendering": rendering}
+            manifest = {**of, "files": hashes}
             (draft / MANIFEST).write_text(canonical_json(manifest), encoding="utf-8")
             draft.rename(place)
             is_kept = is_present()
@@ -91,8 +97,10 @@ class DerivedFiles:
         self._delete_drafts(_ABANDONED)
         return place if is_kept else None
 
-    def newest(self, holds: Callable[[State], bool]) -> tuple[Corpus, State] | None:
-        """Map the newest corpus that can be used, of a state that holds."""
+    def newest(
+        self, holds: Callable[[State], bool]
+    ) -> tuple[Corpus, State, TripleRendering] | None:
+        """Map the newest corpus that can be used, of a state that holds, and its triples' text."""
         for folder in self._folders():
             try:
                 manifest = self._manifest(folder)
@@ -100,7 +108,7 @@ class DerivedFiles:
                 if misfit:
                     log.info("derived files in %s were made with another %s", folder, misfit[0])
                 elif holds(state := _state_of(manifest)):
-                    return map_corpus(folder), state
+                    return map_corpus(folder), state, _rendering_of(manifest)
             except (OSError, ValueError) as error:
                 if folder.exists():  # or it was deleted meanwhile
                     log.warning("derived files in %s are not used: %s", folder, error)
@@ -204,6 +212,13 @@ def _is_whole(manifest: Mapping[str, Any], names: Iterable[str]) -> bool:
 
 def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**63  # as the database counts
+
+
+def _rendering_of(manifest: Mapping[str, Any]) -> TripleRendering:
+    for rendering in RENDERINGS:
+        if manifest.get("triple_rendering") == rendering:
+            return rendering
+    raise DamagedFilesError(f"{MANIFEST} does not say how triples were embedded")
 
 
 def _state_of(manifest: Mapping[str, Any]) -> State:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hippo_core.columns import Columns
-from hippo_core.config import HippoConfig
+from hippo_core.config import RENDERINGS, HippoConfig, TripleRendering
 from hippo_core.contributions import (
     Contribution,
     KeyedTriple,
@@ -59,13 +60,19 @@ class HippoIndex:
         self._lock = threading.RLock()
         self._start_over()
 
-    def _start_over(self, corpus: Corpus | None = None, state: State = NOTHING) -> None:
+    def _start_over(
+        self,
+        corpus: Corpus | None = None,
+        state: State = NOTHING,
+        rendering: TripleRendering | None = None,
+    ) -> None:
         """Hold nothing, or a corpus that was kept on disk; `catch_up` brings the rest."""
         self._state = state
         self._unsaved = 0  # passages that changed since the files were written
         self._curation = Curation()
         self._snapshot: Snapshot | None = None
         self._mapped = corpus  # until something changes
+        self.rendering = rendering or self.config.triple_rendering
         self._columns = Columns(self.render)
         self._vectors: dict[Kind, VectorTable] = {kind: VectorTable() for kind in KINDS}
         self._synonyms = self._synonyms_of()
@@ -115,7 +122,8 @@ class HippoIndex:
         if len(corpus) < WORTH_KEEPING:
             return
         try:
-            place = self.files.write(corpus, state, lambda: self._is_present(state))
+            is_present = partial(self._is_present, state)
+            place = self.files.write(corpus, state, is_present, self.rendering)
         except OSError as error:
             if self._is_present(state):  # or who deleted from it has deleted the files, too
                 log.warning("what is derived of %s could not be kept: %s", self.store.name, error)
@@ -172,6 +180,8 @@ class HippoIndex:
         for id_ in (*changed, *gone):
             self._columns.drop(id_)
         new = [contribution(s.passage, s.extraction, s.edges) for s in stored]
+        if not self._columns.rendered:
+            self.rendering = self._rendering_of(reader, new)
         self._add(new, self._missing_vectors(reader, new), plan)
         self._unsaved += len(changed) + len(gone)
 
@@ -256,7 +266,18 @@ class HippoIndex:
 
     def render(self, triple: KeyedTriple) -> str:
         """Give a triple's text for embedding."""
-        return render_triple(triple, self.config.triple_rendering)
+        return render_triple(triple, self.rendering)
+
+    def _rendering_of(self, reader: Reader, new: Sequence[Contribution]) -> TripleRendering:
+        """Give the text under which the first triples of a memory were embedded."""
+        own = self.config.triple_rendering
+        triple = next((triple for c in new for triple in c.triples), None)
+        if triple is None:
+            return own
+        for rendering in (own, *RENDERINGS):
+            if reader.vectors(self.namespace, "triple", [render_triple(triple, rendering)]):
+                return rendering
+        return own
 
     def _keys(self, kind: Kind) -> Keys[str]:
         columns = self._columns
@@ -308,7 +329,6 @@ class HippoIndex:
         if lost:
             raise StoreCorruptError(
                 f"{len(lost)} {kind} vectors are missing from the store (first: {lost[0]!r}): "
-                "it was written with another triple_rendering: open it with that; "
-                "or it is damaged: index the passages again in another folder"
+                "it is damaged: index the passages again in another folder"
             )
         return found

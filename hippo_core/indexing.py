@@ -24,6 +24,7 @@ from hippo_core.errors import (
     ModelError,
     ModelRequiredError,
     ParseError,
+    StoreError,
 )
 from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex, Vectors
@@ -362,6 +363,7 @@ class Indexing:
                         "what was read is kept: open it with that embedder and add again"
                     )
                 index.catch_up(writer)
+                self._check_rendering(stored, vectors)
                 new = self._contributions(writer, stored, extractions, plan.edges)
                 replaced = index.contributions(new)
                 self._replace(writer, new.keys(), new.values())
@@ -380,6 +382,18 @@ class Indexing:
         index.save_if_much_changed()
         others = new.keys() - {s.passage.id for s in stored}
         return sorted(i for i in others if not _differs_in_edges_alone(replaced[i], new[i]))
+
+    def _check_rendering(self, stored: Sequence[StoredPassage], vectors: Vectors) -> None:
+        """Refuse vectors of texts that are not the index's.
+
+        Another handle, of other settings, may have read the memory's first triple meanwhile.
+        """
+        triples = (t for s in stored for t in contribution(s.passage, s.extraction).triples)
+        if any(self._index.render(triple) not in vectors["triple"] for triple in triples):
+            raise StoreError(
+                f"another handle began the namespace {self._index.namespace!r} with another "
+                "triple_rendering while this call ran; what was read is kept: add again"
+            )
 
     def _contributions(
         self,

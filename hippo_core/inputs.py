@@ -276,8 +276,6 @@ def check_config(config: object) -> None:
 def checked_settings(config: HippoConfig | None, own: HippoConfig) -> HippoConfig:
     """Give the settings of one query: the memory's own, or others that fit its index.
 
-    The text under which a triple was embedded is the index's in any case.
-
     Raises:
         ConfigError: They do not fit.
     """
@@ -295,4 +293,4 @@ def checked_settings(config: HippoConfig | None, own: HippoConfig) -> HippoConfi
             "synonymy=True, and the memory was opened with synonymy=False: "
             "open the store with it instead"
         )
-    return config.but(triple_rendering=own.triple_rendering)
+    return config

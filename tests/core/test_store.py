@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from hippo_core import (
     Passage,
     RetrievalPath,
     StoreCorruptError,
+    StoreError,
+    Triple,
 )
 from hippo_core.locations import DATABASE
 from hippo_core.store import Store
@@ -78,16 +81,48 @@ def test_a_store_has_an_id_of_its_own(store_location):
 # -- damage ----------------------------------------------------------------------------------------
 
 
-def test_another_rendering_of_triples_is_an_error_that_says_so(filled):
-    with (
-        HippoRAG(
-            None, HashEmbedder(), store=filled, config=HippoConfig(triple_rendering="tuple")
-        ) as memory,
-        pytest.raises(StoreCorruptError, match="triple_rendering: open it with that"),
-    ):
-        memory.retrieve("Ada")
+def test_a_store_keeps_the_text_under_which_its_triples_were_embedded(filled):
+    tuples = HippoConfig(triple_rendering="tuple")
     with HippoRAG(None, HashEmbedder(), store=filled) as memory:
-        assert len(memory) == 40
+        before = memory.retrieve("Ada")
+    with HippoRAG(None, (embedder := HashEmbedder()), store=filled, config=tuples) as memory:
+        assert replace(memory.retrieve("Ada"), usage=before.usage) == before
+        triple = Triple("Ada", "visited", "Rome")
+        memory.add_extracted([(Passage("Ada visited Rome."), Extraction(triples=(triple,)))])
+        embedded = [text for kind, texts in embedder.calls for text in texts if kind == "triple"]
+        assert embedded == ["ada visited rome"]
+        assert memory.verify().ok
+
+
+def test_handles_of_other_settings_agree_on_the_text_of_triples_or_say_so(store_location):
+    item = Passage("Ada met Bob."), Extraction(triples=(Triple("Ada", "met", "Bob"),))
+    other = Passage("Bob sang."), Extraction(triples=(Triple("Bob", "sang", "songs"),))
+    tuples = HippoConfig(triple_rendering="tuple")
+    with (
+        HippoRAG(None, HashEmbedder(), store=store_location) as words,
+        HippoRAG(None, Interrupting(words, item), store=store_location, config=tuples) as late,
+    ):
+        with pytest.raises(StoreError, match="add again"):
+            late.add_extracted([other])
+        late.add_extracted([other])
+        assert words.verify().ok
+        assert late.verify().ok
+        found = [memory.retrieve("Bob", k=2) for memory in (words, late)]
+        assert replace(found[0], usage=found[1].usage) == found[1]
+
+
+class Interrupting(HashEmbedder):
+    """Lets another handle add while the first triple is embedded."""
+
+    def __init__(self, other, item):
+        super().__init__()
+        self.other, self.item = other, item
+
+    def embed(self, texts, kind):
+        if kind == "triple" and self.item is not None:
+            item, self.item = self.item, None
+            self.other.add_extracted([item])
+        return super().embed(texts, kind)
 
 
 # -- closing ---------------------------------------------------------------------------------------
