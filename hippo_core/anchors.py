@@ -18,6 +18,7 @@ from hippo_core.text import checksum, normalise_phrase
 MOST_WORDS = 8  # of an anchor
 _CHARACTERS = 3  # of a script without spaces that count as one word
 _LONGEST = MOST_WORDS * _CHARACTERS
+_MOST_PIECES = 2 * _LONGEST  # each with an apostrophe
 
 STOP_WORDS = frozenset(
     "a an the this that these those there it its of in on at to for from by with as into than then "
@@ -95,17 +96,21 @@ def find_anchors(query: str, lookup: PhraseLookup) -> tuple[int, ...]:
     "bridge" is no anchor. A phrase begins and ends with a word; in a script without spaces
     anywhere; in Korean it may end before a particle; an apostrophe ends a word too, as in "Ada's".
     It is no anchor if it is made of stop words or too short to tell anything: a word of one or two
-    letters, or one character of a script without spaces.
+    letters, of one or two digits, or one character. A vowel sign counts with the letters.
 
     Args:
         query: As the user wrote it.
         lookup: Of the phrases of the graph.
     """
     text = normalise_phrase(query)
-    spans = [span for span in _spans(text) if _tells(text[span.start : span.end])]
+    spans = list(_spans(text))
     positions = lookup.find([text[span.start : span.end] for span in spans])
-    there = [(s, p) for s, p in zip(spans, positions, strict=True) if p is not None]
-    there.sort(key=lambda item: (-item[0].size, item[0].start))
+    there = [
+        (span, position)
+        for span, position in zip(spans, positions, strict=True)
+        if position is not None and _tells(text[span.start : span.end], span.size)
+    ]
+    there.sort(key=lambda item: (-item[0].size, item[0].start, -item[0].end))
     taken = np.zeros(len(text), dtype=bool)
     chosen: list[tuple[int, int]] = []
     for span, position in there:
@@ -139,7 +144,7 @@ def _spans(text: str) -> Iterator[_Span]:
         if not first.begins:
             continue
         size = 0
-        for piece in pieces[i:]:
+        for piece in pieces[i : i + _MOST_PIECES]:
             size += piece.size
             if size > _LONGEST:
                 break
@@ -187,15 +192,14 @@ def _is_hangul(character: str) -> bool:
     return _HANGUL[0] <= ord(character) <= _HANGUL[1]
 
 
-def _tells(phrase: str) -> bool:
+def _tells(phrase: str, size: int) -> bool:
     """Whether a phrase may be an anchor: it is more than stop words, and long enough."""
     words = phrase.split(" ")
     if all(word in STOP_WORDS for word in words):
         return False
-    if len(words) > 1 or len(phrase) > 2:
-        return True
-    if len(phrase) < 2:
-        return False
-    if all(_is_unspaced(c) or _is_hangul(c) for c in phrase):
-        return True
-    return not (phrase.isalpha() or phrase.isdigit())  # C#, U2
+    if len(words) > 1 or len(phrase) > 2 or size != _CHARACTERS:
+        return size > 1
+    # One or two characters of one word: C# and U2 tell something.
+    return len(phrase) == 2 and not (
+        phrase.isdigit() or all(category(c)[0] in "LM" for c in phrase)
+    )
