@@ -125,7 +125,7 @@ def tells(words):
 
 
 def slow_anchors(query, phrases):
-    """Take the longest stretch of words that is a phrase, the leftmost first, until none is left."""
+    """Take the longest stretch that is a phrase, the leftmost first, until there is none."""
     words, free, found = query.split(), set(range(len(query.split()))), {}
     for n in range(MOST_WORDS, 0, -1):
         for start in range(len(words) - n + 1):
@@ -215,6 +215,7 @@ def test_in_an_unspaced_script_a_phrase_may_stand_anywhere(query, phrases):
         ("ประเทศไทยมีกรุงเทพเป็นเมืองหลวง", ["กรุงเทพ", "ประเทศไทย"], [1, 0]),
         ("ที่นี่", ["ที่", "ที"], []),  # one character and its signs; and not of a part of it
         ("ป้ายที่นี่", ["ป้า"], [0]),
+        ("ซื้อที่ABCไหม", ["ABC", "ไหม"], [0, 1]),
         ("𠮷野家はどこ", ["𠮷野家", "野家"], [0]),
         # Korean: words between spaces, before a particle too
         ("서울대학교에서 누가 공부했나", ["서울대학교", "서울", "대학교"], [0]),
@@ -421,7 +422,8 @@ def test_the_checksums_that_find_anchors_are_read_from_the_files(tmp_path):
     with HippoRAG(None, HashEmbedder(), store=tmp_path / "m") as memory:
         memory.add_extracted([ADA, BABBAGE, KYOTO])
     with HippoRAG(None, HashEmbedder(), store=tmp_path / "m") as again:
-        assert again._index.snapshot() and again._index._mapped is not None
+        again._index.snapshot()
+        assert again._index._mapped is not None
         assert len(seen(again)) == 3
 
 
