@@ -217,6 +217,7 @@ def test_in_an_unspaced_script_a_phrase_may_stand_anywhere(query, phrases):
         ("ป้ายที่นี่", ["ป้า"], [0]),
         ("ซื้อที่ABCไหม", ["ABC", "ไหม"], [0, 1]),
         ("𠮷野家はどこ", ["𠮷野家", "野家"], [0]),
+        ("𠀀𠀁𠀂", ["𠀁𠀂", "𠀀"], [0]),  # beyond the basic plane
         # Korean: words between spaces, before a particle too
         ("서울대학교에서 누가 공부했나", ["서울대학교", "서울", "대학교"], [0]),
         ("김소월은 서울에 살았다", ["김소월", "서울", "소월", "월은"], [0, 1]),
