@@ -17,7 +17,7 @@ INSTALL     := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test bench-quality bench-lifecycle bench-musique bench-paths bench-anchors clean
+.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test bench-quality bench-lifecycle bench-musique bench-ablations bench-paths bench-anchors clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -60,6 +60,10 @@ bench-musique: $(VENV_BENCH)/.bench
 	$(PY_BENCH) benchmarks/musique_train.py
 	$(PY_BENCH) benchmarks/musique_train.py --keys reference
 	$(PY_BENCH) benchmarks/musique_train.py --encoder int8
+
+bench-ablations: $(VENV_BENCH)/.bench ## What each part of the linking is worth, where HIPPO_BENCH_DATA has MuSiQue
+	OPENBLAS_NUM_THREADS=1 $(PY_BENCH) benchmarks/ablations.py
+	$(PY_BENCH) benchmarks/ablations_tables.py
 
 bench-lifecycle: $(VENV)/.test ## Crashes, bad inputs, readers beside a writer, and costs at 10,000
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/lifecycle.py

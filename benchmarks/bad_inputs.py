@@ -16,6 +16,7 @@ import numpy as np
 
 from hippo_core import (
     Completion,
+    Edge,
     Extraction,
     HippoConfig,
     HippoError,
@@ -159,6 +160,19 @@ def _passages(memory: HippoRAG) -> Iterator[Bad]:
             "on_error",
             lambda value=value: memory.add(["x"], on_error=value),
         )
+    for what, edges, names in (
+        ("to nothing", [Edge("ada")], "one target"),
+        ("to itself", [Edge("ada", to_passage="ada")], "itself"),
+        ("of nobody", [Edge("ghost", to_passage="ada")], "'ghost'"),
+        ("of no weight", [Edge("ada", to_passage="rome", weight=0)], "weight"),
+        ("of text", ["ada"], "must be an Edge"),
+        ("alone", Edge("ada", to_passage="rome"), "list of Edge"),
+    ):
+        yield Bad(
+            f"add with an edge {what}",
+            names,
+            lambda edges=edges: memory.add([], edges=edges),  # type: ignore[arg-type]
+        )
     yield Bad("add without a model", "chat model|OpenIE", lambda: memory.add(["Not read yet."]))
 
 
@@ -217,7 +231,7 @@ def _queries(memory: HippoRAG) -> Iterator[Bad]:
     for mode in ("cosine", None, 1):
         yield ask(f"score_mode={mode!r}", "score_mode", score_mode=mode)
     yield ask("another threshold", "synonymy_threshold", config=HippoConfig(synonymy_threshold=0.7))
-    yield ask("another rendering", "triple_rendering", config=HippoConfig(triple_rendering="words"))
+    yield ask("no synonymy before", "synonymy_threshold", config=HippoConfig(synonymy_threshold=1))
     yield ask("a dict as config", "config", config={"k": 5})
     yield ask("a str as config", "config", config="hipporag")
     yield ask("HippoRAG without a model", "chat model|OpenIE", config=HippoConfig.hipporag())

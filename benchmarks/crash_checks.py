@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crash_child import Event, last_done
-from crash_plan import CONCURRENCY, CONFIG, METHODS, QUERIES, Plan, State
+from crash_plan import CONCURRENCY, CONFIG, METHODS, QUERIES, Plan, State, linked
 
 from hippo_core import HippoRAG, Passage
 from hippo_core.testing import HashEmbedder, LoggedReply, TableChatModel, TableOpenIE
@@ -65,7 +65,7 @@ def _ranking_problems(
 ) -> list[str]:
     problems = []
     with HippoRAG(None, HashEmbedder(32), config=CONFIG, openie=openie) as fresh:
-        fresh.add_extracted([(p, plan.table[p.full_text]) for p in shown])
+        fresh.add_extracted([(p, plan.table[p.full_text]) for p in shown], edges=linked)
         if memory.stats() != fresh.stats():
             problems.append(f"{memory.stats()}, of a fresh memory {fresh.stats()}")
         for config, query in itertools.product(METHODS, QUERIES):

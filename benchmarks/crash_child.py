@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
-from crash_plan import CONFIG, QUERIES, Plan, Step, What, plan_of
+from crash_plan import CONFIG, QUERIES, Plan, Step, What, linked, plan_of
 from numpy.typing import NDArray
 
 from hippo_core import ChatModel, Completion, Embedder, HippoRAG, Kind, Message
@@ -216,18 +216,18 @@ def _do(step: Step, memory: HippoRAG, plan: Plan) -> None:
     if step.what == "given":
         items = [(p, plan.table[p.full_text]) for p in step.passages]
         if step.on_a_loop:
-            asyncio.run(memory.aadd_extracted(items))
+            asyncio.run(memory.aadd_extracted(items, edges=linked))
         else:
-            memory.add_extracted(items)
+            memory.add_extracted(items, edges=linked)
     elif step.what == "delete":
         if step.on_a_loop:
             asyncio.run(memory.adelete(step.ids))
         else:
             memory.delete(step.ids)
     elif step.on_a_loop:
-        asyncio.run(memory.aadd(step.passages))
+        asyncio.run(memory.aadd(step.passages, edges=linked))
     else:
-        memory.add(step.passages)
+        memory.add(step.passages, edges=linked)
 
 
 def _tell(files: Files, what: str, step: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from hippo_core import Extraction, HippoConfig, Passage, Triple
+from hippo_core import Edge, Extraction, HippoConfig, Passage, Triple
 
 STEPS = 12
 CONCURRENCY = 4
@@ -69,6 +70,16 @@ class Plan:
             "phrase": {phrase for t in told for phrase in (t.subject, t.object)},
             "triple": {" ".join(t) for t in told},
         }
+
+
+def linked(passage: Passage) -> Iterator[Edge]:
+    """Give a passage's edges: its text and metadata decide, so that they change with these."""
+    number, place = map(int, re.findall(r"\d+", passage.text)[:2])
+    for other in (f"id {number - 1}-{place}", f"id {number}-{place + 1}"):
+        if other != passage.id:
+            yield Edge(passage, to_passage=other, weight=0.5 + place)
+    last = passage.metadata.get("step", number)
+    yield Edge(passage, to_phrase=PHRASES[(last + place) % len(PHRASES)], weight=3)
 
 
 def plan_of(seed: Sequence[int]) -> Plan:

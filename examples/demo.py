@@ -1,4 +1,4 @@
-"""Multi-hop questions over 42 short passages, through LangChain: dense retrieval beside HippoRAG 2.
+"""Multi-hop questions over 42 short passages, through LangChain: dense retrieval beside the graph.
 
 Runs on this machine alone: spaCy reads the passages, MiniLM embeds them. With HIPPO_BASE_URL and
 HIPPO_MODEL set (and HIPPO_API_KEY, where the endpoint wants one) a chat model behind any
@@ -26,6 +26,7 @@ from langchain_hipporag import HippoRAGRetriever
 HERE = Path(__file__).parent
 K = 5
 COLUMN = 36  # characters
+GRAPH = "hippo-core"
 READING = ChatPromptTemplate.from_template(
     "Answer in a few words, out of these texts only.\n\n{context}\n\nQuestion: {question}"
 )
@@ -67,6 +68,7 @@ def build(llm: Any = None) -> HippoRAGRetriever:
         llm=llm,
         embeddings=MiniLM(),
         openie=None if llm else SpacyOpenIE(),
+        config=HippoConfig(second_hop=3),  # the questions take up to three steps
         k=K,
         include_triples=True,
     )
@@ -91,7 +93,7 @@ def main() -> int:
         f"{stats.phrases} phrases, {stats.triples} triples, {stats.synonymy_edges} synonymy edges."
     )
     print(f"Read by {os.environ['HIPPO_MODEL'] if llm else 'spaCy'}, embedded by MiniLM.")
-    found = {"dense": 0, "HippoRAG 2": 0}
+    found = {"dense": 0, GRAPH: 0}
     missed = []
     asked = questions()
     for number, question in enumerate(asked, start=1):
@@ -99,7 +101,7 @@ def main() -> int:
         documents_ = retriever.invoke(question.text)
         by_graph = [str(document.id) for document in documents_]
         found["dense"] += question.answered_by(by_dense)
-        found["HippoRAG 2"] += question.answered_by(by_graph)
+        found[GRAPH] += question.answered_by(by_graph)
         if not question.answered_by(by_graph):
             missed.append((number, question, set(question.needs) - set(by_graph)))
         _print_question(number, question, by_dense, documents_)
@@ -120,7 +122,7 @@ def _print_question(
     number: int, question: Question, by_dense: list[str], by_graph: list[Document]
 ) -> None:
     print(f"\n{number}. {question.text}\n   expected answer: {question.answer}")
-    print(f"   {'dense':<{COLUMN}}HippoRAG 2")
+    print(f"   {'dense':<{COLUMN}}{GRAPH}")
     for left, document in zip(by_dense, by_graph, strict=True):
         right = str(document.id)
         print(f"   {_marked(left, question):<{COLUMN}}{_marked(right, question)}")
@@ -141,7 +143,7 @@ def _print_summary(
     print(f"\nAll needed passages among the first {K} (marked +):")
     for system, count in found.items():
         print(f"   {system:<12}{count:>3} of {asked} questions")
-    print(f"\nMissed by HippoRAG 2: {len(missed)}")
+    print(f"\nMissed by {GRAPH}: {len(missed)}")
     for number, question, lacking in missed:
         print(f"   {number}. {question.text}  lacks {', '.join(sorted(lacking))}")
 

@@ -1,6 +1,7 @@
 """HippoRAG and HippoRAG 2: a knowledge-graph memory that answers what no single passage says."""
 
 from hippo_core.config import HippoConfig
+from hippo_core.edge_finders import EdgeFinder, MetadataEdges, RegexEdges
 from hippo_core.errors import (
     ClosedError,
     ConfigError,
@@ -28,6 +29,7 @@ from hippo_core.types import (
     Answer,
     Completion,
     DeleteReport,
+    Edge,
     Extraction,
     IndexReport,
     Kind,
@@ -61,6 +63,8 @@ __all__ = [
     "Completion",
     "ConfigError",
     "DeleteReport",
+    "Edge",
+    "EdgeFinder",
     "Embedder",
     "EmbedderMismatchError",
     "Extraction",
@@ -74,6 +78,7 @@ __all__ = [
     "LinkedPhrase",
     "LinkedTriple",
     "Message",
+    "MetadataEdges",
     "MissingDependencyError",
     "ModelError",
     "ModelRequiredError",
@@ -84,6 +89,7 @@ __all__ = [
     "PermanentModelError",
     "Progress",
     "RecognitionMemory",
+    "RegexEdges",
     "Retrieval",
     "RetrievalPath",
     "SchemaVersionError",

@@ -1,7 +1,7 @@
 """Columns: what the live passages state, as passages come and go.
 
-Passages, phrases, triples and spellings have slots that they keep while they are used; the `Corpus`
-of one moment is made from them by array operations alone.
+Passages, phrases, triples, spellings and targets of edges have slots that they keep while they are
+used; the `Corpus` of one moment is made from them by array operations alone.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hippo_core.contributions import Contribution, KeyedTriple
+from hippo_core.contributions import Contribution, KeyedTriple, Target
 from hippo_core.corpus import TRIPLE, Corpus, Live, Selection
 from hippo_core.keys import Keys
 from hippo_core.segments import Segments, distinct
 from hippo_core.synonyms import SynonymPairs
 from hippo_core.text import checksum, letters_and_digits
 from hippo_core.types import Kind, Passage, Status, Triple
+from hippo_core.user_edges import EdgesBySlot
 from hippo_core.vectors import VectorRows, VectorView
 
 Slots = NDArray[np.int64]
@@ -51,6 +52,7 @@ class Columns:
         self._ends = array("q")  # by slot of the triple: its subject, object and text
         self._lengths = array("q")  # by slot of the phrase, as is the next
         self._checksums = array("q")
+        self._edges = EdgesBySlot()
 
     @classmethod
     def of(cls, corpus: Corpus, render: Callable[[KeyedTriple], str]) -> Columns:
@@ -76,6 +78,7 @@ class Columns:
         new._ends = array("q", np.column_stack([ends, rows]).reshape(-1).tobytes())
         new._lengths = array("q", corpus.lengths.tobytes())
         new._checksums = array("q", corpus.checksums.tobytes())
+        new._edges = EdgesBySlot.of(corpus.edges, (live.passage for live in new._live))
         return new
 
     # -- change -------------------------------------------------------------------------------
@@ -92,6 +95,7 @@ class Columns:
         self._live[slot : slot + 1] = [Live(passage, contribution.status)]
         self._text_of[slot : slot + 1] = array("q", [self.texts.take(passage.full_text)])
         self._occurrences.put(slot, occurrences)
+        self._edges.put(slot, passage, contribution.edges, self.phrases, self._ids)
 
     def drop(self, id_: str) -> None:
         """Forget a passage, if it is there; what nothing else uses goes with the next `sweep`."""
@@ -99,6 +103,7 @@ class Columns:
         if slot is None or not self._ids.uses(id_):
             return
         occurrences = self._occurrences.take(slot)
+        self._edges.drop(slot)
         self._live[slot] = NOBODY
         self._ids.release(slot)
         self.texts.release(self._text_of[slot])
@@ -109,16 +114,18 @@ class Columns:
 
     def sweep(self) -> dict[Kind, list[int]]:
         """Free what nothing uses; give the rows of vectors that are free."""
-        self._ids.sweep()
+        ids = self._ids.sweep()
         self._spellings.sweep()
         for triple in self._triples.sweep():
             subject, object_, text = self._ends[3 * triple : 3 * triple + 3]
             self.phrases.release(subject)
             self.phrases.release(object_)
             self.rendered.release(text)
+        phrases = self.phrases.sweep()
+        self._edges.sweep(ids, phrases)
         return {
             "passage": self.texts.sweep(),
-            "phrase": self.phrases.sweep(),
+            "phrase": phrases,
             "triple": self.rendered.sweep(),
         }
 
@@ -129,13 +136,14 @@ class Columns:
             subject, object_ = self.phrases.take(keyed.subject), self.phrases.take(keyed.object)
             ends = array("q", (subject, object_, self.rendered.take(self._render(keyed))))
             self._ends[3 * slot : 3 * slot + 3] = ends
-            self._measure(subject, keyed.subject)
-            self._measure(object_, keyed.object)
+            self._note(subject, keyed.subject)
+            self._note(object_, keyed.object)
         return slot
 
-    def _measure(self, slot: int, phrase: str) -> None:
+    def _note(self, slot: int, phrase: str) -> None:
         self._lengths[slot : slot + 1] = array("q", (letters_and_digits(phrase),))
         self._checksums[slot : slot + 1] = array("q", (checksum(phrase),))
+        self._edges.came("phrase", phrase, slot)
 
     # -- look ---------------------------------------------------------------------------------
 
@@ -160,7 +168,12 @@ class Columns:
             keyed = self._triples.items[triple]
             spelled = Triple(*(self._spellings.items[s] for s in spelling))
             triples[keyed] = (*triples.get(keyed, ()), spelled)
-        return Contribution(*self._live[slot], triples)
+        return Contribution(*self._live[slot], triples, self._edges.of_slot(slot))
+
+    def pending(self, id_: str) -> list[Target]:
+        """Give the targets of a live passage's edges that are not there."""
+        slot = self._ids.get(id_)
+        return [] if slot is None or not self._ids.uses(id_) else self._edges.pending(slot)
 
     def orphans(
         self, gone: Iterable[Contribution], coming: Iterable[Contribution]
@@ -182,6 +195,7 @@ class Columns:
         """Give what is there now, in canonical order, with the vectors by row."""
         passage_order = self._ids.order()
         phrase_order, triple_order = self.phrases.order(), self._triples.order()
+        passage_at = _places(passage_order, self._ids.capacity)
         phrase_at = _places(phrase_order, self.phrases.capacity)
         triple_at = _places(triple_order, self._triples.capacity)
         ends = np.array(self._ends, dtype=np.int64).reshape(-1, 3)[triple_order]
@@ -199,6 +213,7 @@ class Columns:
             occurrences=occurrences,
             spellings=list(self._spellings.items),
             synonyms=_in_order(synonyms, phrase_at),
+            edges=self._edges.columns(passage_order, passage_at, phrase_at),
             passage_vectors=VectorRows(vectors["passage"], text_rows),
             phrase_vectors=VectorRows(vectors["phrase"], phrase_order),
             triple_vectors=VectorRows(vectors["triple"], ends[:, 2]),

@@ -55,6 +55,8 @@ class HippoConfig:
     triple_rendering: TripleRendering = "words"
     """A triple's text for embedding: plain `words`, or that of a Python `tuple`, as in the
     reference. It is the index's: a query has that of its memory, whatever its settings say."""
+    user_edges: bool = True
+    """Whether the walk over phrases and passages goes over the user's own edges (ablation: off)."""
 
     # Linking: a triple's score is its similarity plus these weights times a part from 0 to 1
     context_weight: float = 0.5
@@ -86,8 +88,8 @@ class HippoConfig:
     """What a kept triple counts: `one`, or its `linking` score (HippoRAG 2)."""
 
     # Seeding
-    seed_phrases: int = 5
-    """Phrases that seed the walk."""
+    seed_phrases: int = 10
+    """Phrases that seed the walk: all of five triples (HippoRAG 2: 5)."""
     passage_weight: float = 0.05
     """Weight of a passage seed beside a phrase seed (HippoRAG 2, section 3.4)."""
 
@@ -190,6 +192,7 @@ _HIPPORAG2: dict[str, Any] = {
     "recognition_candidates": 5,
     "recognition_sources": False,
     "kept_score": "linking",
+    "seed_phrases": 5,
 }
 
 _HIPPORAG: dict[str, Any] = {"relation_count": "occurrence", "synonymy_weight": "one"}

@@ -1,12 +1,12 @@
-"""What one passage contributes to the graph: its triples, by phrase key."""
+"""What one passage contributes to the graph: its triples, by phrase key, and the user's edges."""
 
 from __future__ import annotations
 
 import re
 import string
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from hippo_core.config import TripleRendering
 from hippo_core.text import normalise_phrase
@@ -21,16 +21,34 @@ class KeyedTriple(NamedTuple):
     object: str
 
 
+TargetKind = Literal["passage", "phrase", "source"]
+TARGET_KINDS: tuple[TargetKind, ...] = ("passage", "phrase", "source")
+"""In the order in which targets are sorted."""
+
+
+HEAVIEST = 1e100
+"""Weight of an edge at the most: so the weights of any number of them have a finite sum."""
+
+
+class Target(NamedTuple):
+    """What an edge of the user's goes to: a passage's id, a phrase key or a source."""
+
+    kind: TargetKind
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """A live passage and the distinct keyed triples that it states.
+    """A live passage, the distinct keyed triples that it states, and its edges.
 
-    `triples` gives, for each, the passage's own spellings, one per occurrence.
+    `triples` gives, for each, the passage's own spellings, one per occurrence; `edges` the weight
+    of the edge to each target.
     """
 
     passage: Passage
     status: Status
     triples: Mapping[KeyedTriple, tuple[Triple, ...]]
+    edges: Mapping[Target, float] = field(default_factory=dict)
 
     @property
     def phrases(self) -> set[str]:
@@ -38,14 +56,16 @@ class Contribution:
         return phrases_of(self.triples)
 
 
-def contribution(passage: Passage, extraction: Extraction) -> Contribution:
+def contribution(
+    passage: Passage, extraction: Extraction, edges: Mapping[Target, float] | None = None
+) -> Contribution:
     """Key a passage's triples; one whose subject or object holds nothing to key by is left out."""
     keyed: dict[KeyedTriple, tuple[Triple, ...]] = {}
     for triple in extraction.triples:
         key = KeyedTriple(*(normalise_phrase(field) for field in triple))
         if key.subject and key.object:
             keyed[key] = (*keyed.get(key, ()), triple)
-    return Contribution(passage, extraction.status, keyed)
+    return Contribution(passage, extraction.status, keyed, edges or {})
 
 
 def unkeyed(extraction: Extraction) -> int:

@@ -17,6 +17,7 @@ from hippo_core.records import Reader, text_key
 from hippo_core.tables import (
     UNRECORDED,
     changes,
+    edges,
     embedders,
     extractions,
     namespaces,
@@ -45,8 +46,8 @@ def copy_store(
 ) -> list[str]:
     """Copy namespaces, all or those of `only`, into a store that has none of their passages.
 
-    One state is copied, whole or not at all: passages, what was read out of them, what is pending,
-    vectors, embedders and curation. Give the copied namespaces.
+    One state is copied, whole or not at all: passages with their edges, what was read out of them,
+    what is pending, vectors, embedders and curation. Give the copied namespaces.
 
     Raises:
         InputError: The source has no such namespace, or the target has passages in one.
@@ -86,8 +87,9 @@ def _copy_namespace(reader: Reader, writer: Writer, namespace: str) -> None:
     for rows in _parts(reader, passages, namespace):
         writer.put(passages, rows)
         writer.put(changes, [_change(row, version) for row in rows])
-    for rows in _parts(reader, extractions, namespace):
-        writer.put(extractions, rows)
+    for table in (extractions, edges):
+        for rows in _parts(reader, table, namespace):
+            writer.put(table, rows)
     for table in (embedders, vectors):
         for rows in _parts(reader, table, namespace):
             writer.put(table, [{**row, **_shifted(row["generation"], shift)} for row in rows])

@@ -18,6 +18,7 @@ from hippo_core.contributions import KeyedTriple
 from hippo_core.segments import distinct
 from hippo_core.synonyms import SynonymPairs
 from hippo_core.types import Passage, Status
+from hippo_core.user_edges import UserEdges
 from hippo_core.vectors import VectorRows
 
 Positions = NDArray[np.int64]
@@ -85,6 +86,7 @@ class Corpus:
         occurrences: By passage: a triple's position and its three spellings, (n_occurrences, 4).
         spellings: The texts that `occurrences` points into; some may be of no use here.
         synonyms: Accepted pairs of phrases, left < right, sorted.
+        edges: The user's edges, of which some may be pending.
         passage_vectors: Unit rows, by passage.
         phrase_vectors: By phrase.
         triple_vectors: By triple.
@@ -100,6 +102,7 @@ class Corpus:
     occurrences: Positions
     spellings: Sequence[str]
     synonyms: SynonymPairs
+    edges: UserEdges
     passage_vectors: VectorRows
     phrase_vectors: VectorRows
     triple_vectors: VectorRows
@@ -119,7 +122,7 @@ class Corpus:
 
     def restricted(self, allowed: NDArray[np.bool_]) -> Corpus:
         """Give the corpus of the allowed passages alone, (n_passages,)."""
-        kept = np.flatnonzero(allowed)
+        kept, passage_at = _present(np.flatnonzero(allowed), len(self))
         counts = np.diff(self.starts)
         rows = self.occurrences[np.repeat(allowed, counts)]
         triples, triple_at = _present(rows[:, TRIPLE], len(self.triples))
@@ -135,6 +138,7 @@ class Corpus:
             occurrences=np.column_stack([triple_at[rows[:, TRIPLE]], rows[:, SUBJECT:]]),
             spellings=self.spellings,
             synonyms=_between(self.synonyms, phrase_at),
+            edges=self.edges.restricted(allowed, passage_at, phrase_at),
             passage_vectors=self.passage_vectors.at(kept),
             phrase_vectors=self.phrase_vectors.at(phrases),
             triple_vectors=self.triple_vectors.at(triples),

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from itertools import accumulate
@@ -22,18 +22,20 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from hippo_core.contributions import KeyedTriple
-from hippo_core.corpus import SUBJECT, TRIPLE, Corpus, Live, Selection
+from hippo_core.contributions import TARGET_KINDS, KeyedTriple, Target
+from hippo_core.corpus import SUBJECT, Corpus, Live, Selection
+from hippo_core.corpus_checks import DamagedFilesError, check_corpus, checked_pairs
 from hippo_core.errors import StoreCorruptError
 from hippo_core.segments import distinct
 from hippo_core.synonyms import SynonymPairs
 from hippo_core.text import canonical_json
 from hippo_core.types import Passage, Status
+from hippo_core.user_edges import UserEdges
 from hippo_core.vectors import BLOCK, VectorRows, VectorView
 
 T = TypeVar("T")
 
-TEXTS = ("passages", "phrases", "relations", "spellings")
+TEXTS = ("passages", "phrases", "relations", "spellings", "targets")
 VECTORS = ("passage", "phrase", "triple")
 NUMBERS = (
     "lengths",
@@ -45,10 +47,20 @@ NUMBERS = (
     "synonyms_right",
     "passage_rows",
     "triple_rows",
+    "edge_starts",
+    "edge_targets",
+    "edge_passage_starts",
+    "edge_passages",
+    "edge_phrase_starts",
+    "edge_phrases",
 )
+FLOATS = ("synonyms_cosine", "edge_weights")
 
 
-_DIMENSIONS = {"triple_phrases": 2, "occurrences": 2, **{f"{name}_vectors": 2 for name in VECTORS}}
+_DIMENSIONS = {
+    **dict.fromkeys(("triple_phrases", "occurrences"), 2),
+    **{f"{name}_vectors": 2 for name in VECTORS},
+}
 """Of the arrays that have more than one."""
 
 # As `np.save` writes it. Its own reader evaluates the header, as a literal, and allocates what that
@@ -61,10 +73,6 @@ _HEADER = re.compile(
 _HEADER_BYTES = 256  # at most
 
 
-class DamagedFilesError(ValueError):
-    """The files are not what their manifest says, or contradict each other."""
-
-
 def write_corpus(corpus: Corpus, folder: Path) -> dict[str, str]:
     """Write a corpus into an empty folder; give the sha256 of each file by name."""
     spelled = distinct(corpus.occurrences[:, SUBJECT:].reshape(-1))
@@ -75,9 +83,11 @@ def write_corpus(corpus: Corpus, folder: Path) -> dict[str, str]:
         "phrases": iter(corpus.phrases),
         "relations": (triple.relation for triple in corpus.triples),
         "spellings": (corpus.spellings[i] for i in spelled.tolist()),
+        "targets": map(" ".join, corpus.edges.names),
     }
     passage_rows, of_passage = _first_uses(corpus.passage_vectors)
     triple_rows, of_triple = _first_uses(corpus.triple_vectors)
+    firsts = np.arange(len(corpus.edges.names) + 1)
     arrays = {
         "lengths": corpus.lengths,
         "checksums": corpus.checksums,
@@ -88,12 +98,19 @@ def write_corpus(corpus: Corpus, folder: Path) -> dict[str, str]:
         "synonyms_right": corpus.synonyms.right,
         "passage_rows": of_passage,
         "triple_rows": of_triple,
+        "edge_starts": corpus.edges.starts,
+        "edge_targets": corpus.edges.targets,
+        "edge_passage_starts": np.searchsorted(corpus.edges.passages[:, 0], firsts),
+        "edge_passages": corpus.edges.passages[:, 1],
+        "edge_phrase_starts": np.searchsorted(corpus.edges.phrases[:, 0], firsts),
+        "edge_phrases": corpus.edges.phrases[:, 1],
     }
     for name, items in texts.items():
         _write_texts(folder, name, items)
     for name, numbers in arrays.items():
         _write_array(folder, name, numbers, "<i8")
     _write_array(folder, "synonyms_cosine", corpus.synonyms.cosine, "<f8")
+    _write_array(folder, "edge_weights", corpus.edges.weights, "<f8")
     _write_vectors(folder, "passage", corpus.passage_vectors.at(passage_rows))
     _write_vectors(folder, "phrase", corpus.phrase_vectors)
     _write_vectors(folder, "triple", corpus.triple_vectors.at(triple_rows))
@@ -109,10 +126,20 @@ def map_corpus(folder: Path) -> Corpus:
         OSError: A file is missing or cannot be read.
     """
     numbers = {name: _array(folder, name, "<i8") for name in NUMBERS}
+    floats = {name: _array(folder, name, "<f8") for name in FLOATS}
     texts = {name: _texts(folder, name) for name in TEXTS}
     vectors = {name: _array(folder, f"{name}_vectors", "<f4") for name in VECTORS}
     phrases, triple_phrases = texts["phrases"], numbers["triple_phrases"]
-    stored, relations = texts["passages"], texts["relations"]
+    stored, relations, names = texts["passages"], texts["relations"], texts["targets"]
+    pairs = {
+        kind: checked_pairs(
+            f"edge_{kind}_starts",
+            numbers[f"edge_{kind}_starts"],
+            numbers[f"edge_{kind}s"],
+            len(names),
+        )
+        for kind in ("passage", "phrase")
+    }
 
     def keyed(position: int) -> KeyedTriple:
         subject, object_ = triple_phrases[position].tolist()
@@ -129,15 +156,21 @@ def map_corpus(folder: Path) -> Corpus:
         occurrences=numbers["occurrences"],
         spellings=texts["spellings"],
         synonyms=SynonymPairs(
-            numbers["synonyms_left"],
-            numbers["synonyms_right"],
-            _array(folder, "synonyms_cosine", "<f8"),
+            numbers["synonyms_left"], numbers["synonyms_right"], floats["synonyms_cosine"]
+        ),
+        edges=UserEdges(
+            starts=numbers["edge_starts"],
+            targets=numbers["edge_targets"],
+            weights=floats["edge_weights"],
+            names=_Made(len(names), lambda i: _target(names[i]), folder / "targets.npy"),
+            passages=pairs["passage"],
+            phrases=pairs["phrase"],
         ),
         passage_vectors=VectorRows(VectorView.of(vectors["passage"]), numbers["passage_rows"]),
         phrase_vectors=VectorRows(VectorView.of(vectors["phrase"]), np.arange(len(phrases))),
         triple_vectors=VectorRows(VectorView.of(vectors["triple"]), numbers["triple_rows"]),
     )
-    _check(corpus, vectors)
+    check_corpus(corpus, vectors)
     return corpus
 
 
@@ -239,6 +272,13 @@ def _live(text: str) -> Live:
     return Live(Passage(body, id_, title, source_id, metadata), Status(status))
 
 
+def _target(text: str) -> Target:
+    kind, _, name = text.partition(" ")
+    if kind not in TARGET_KINDS:
+        raise ValueError(f"{kind!r} is no kind of target")
+    return Target(kind, name)
+
+
 def _write_texts(folder: Path, name: str, items: Iterator[str]) -> None:
     encoded = [item.encode() for item in items]
     ends = np.fromiter(accumulate(map(len, encoded)), dtype="<i8", count=len(encoded))
@@ -299,62 +339,3 @@ def _array(folder: Path, name: str, dtype: str) -> NDArray[Any]:
     if not entries:  # which cannot be mapped
         return np.zeros(shape, dtype)
     return np.asarray(np.memmap(path, dtype, "r", offset=len(header[0]), shape=shape))
-
-
-def _check(corpus: Corpus, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-    """Refuse numbers that point to where nothing is: compiled code would follow them."""
-    n_passages, n_phrases = len(corpus.passages), len(corpus.phrases)
-    n_triples, n_occurrences = len(corpus.triples), len(corpus.occurrences)
-    n_synonyms = len(corpus.synonyms.left)
-    shapes = {
-        "lengths": (corpus.lengths, (n_phrases,)),
-        "checksums": (corpus.checksums, (n_phrases,)),
-        "triple_phrases": (corpus.triple_phrases, (n_triples, 2)),
-        "starts": (corpus.starts, (n_passages + 1,)),
-        "occurrences": (corpus.occurrences, (n_occurrences, 4)),
-        "synonyms_right": (corpus.synonyms.right, (n_synonyms,)),
-        "synonyms_cosine": (corpus.synonyms.cosine, (n_synonyms,)),
-        "passage_rows": (corpus.passage_vectors.rows, (n_passages,)),
-        "triple_rows": (corpus.triple_vectors.rows, (n_triples,)),
-    }
-    for name, (array, shape) in shapes.items():
-        if array.shape != shape:
-            raise DamagedFilesError(f"{name}: shape {array.shape} and not {shape}")
-    if not np.isfinite(corpus.synonyms.cosine).all():
-        raise DamagedFilesError("synonyms_cosine: not a number")
-    pointing = (
-        ("synonyms_left", corpus.synonyms.left, n_phrases),
-        ("synonyms_right", corpus.synonyms.right, n_phrases),
-        ("starts", corpus.starts, n_occurrences + 1),
-    )
-    for name, array, limit in pointing:
-        if array.size and not (array.min() >= 0 and array.max() < limit):
-            raise DamagedFilesError(f"{name}: a number that points to nothing")
-    starts = corpus.starts
-    if starts[0] != 0 or starts[-1] != n_occurrences or (np.diff(starts) < 0).any():
-        raise DamagedFilesError("starts: the occurrences do not begin where they should")
-    using = (  # what is there is there since it is used
-        ("triple_phrases", corpus.triple_phrases, n_phrases),
-        ("occurrences of triples", corpus.occurrences[:, TRIPLE], n_triples),
-        ("occurrences of spellings", corpus.occurrences[:, SUBJECT:], len(corpus.spellings)),
-        ("passage_rows", corpus.passage_vectors.rows, len(vectors["passage"])),
-        ("phrase_vectors", corpus.phrase_vectors.rows, len(vectors["phrase"])),
-        ("triple_rows", corpus.triple_vectors.rows, len(vectors["triple"])),
-    )
-    for name, array, limit in using:
-        if not _uses_all(array, limit):
-            raise DamagedFilesError(f"{name}: not each of {limit} things and nothing else")
-    dimensions = {array.shape[1] for array in vectors.values() if len(array)}
-    if len(dimensions) > 1:
-        raise DamagedFilesError(f"vectors of {' and '.join(map(str, dimensions))} dimensions")
-
-
-def _uses_all(numbers: NDArray[np.int64], n: int) -> bool:
-    """Whether 0, 1, ... n - 1 are all there, and no other number."""
-    if not numbers.size:
-        return n == 0
-    if numbers.min() < 0 or numbers.max() >= n:
-        return False
-    used = np.zeros(n, dtype=bool)
-    used[numbers.reshape(-1)] = True
-    return bool(used.all())

@@ -6,7 +6,7 @@ It changes what is derived and nothing that was read: taking it back gives the o
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -117,7 +117,8 @@ def curated(corpus: Corpus, curation: Curation) -> Corpus:
 
     Triples that come to be alike are one. A phrase that stands for others has the synonyms of all
     of them, each with its highest cosine, and a pair is never linked if two that they stand for are
-    not to be.
+    not to be. An edge of the user's goes to the phrase that stands for its own, which need not be
+    there itself.
     """
     if not curation:
         return corpus
@@ -135,9 +136,11 @@ def curated(corpus: Corpus, curation: Curation) -> Corpus:
         if a in standing and b in standing
     }
     synonyms = _linked(corpus.synonyms, stands_for, never)
+    stand_ins = {p: standing[p] for group in curation.aliases for p in group if p in standing}
     if (stands_for == np.arange(len(position))).all():
-        return replace(corpus, synonyms=synonyms)
-    return _merged(corpus, stands_for, synonyms)
+        edges = corpus.edges.with_phrases(stand_ins, stands_for)
+        return replace(corpus, synonyms=synonyms, edges=edges)
+    return _merged(corpus, stands_for, synonyms, stand_ins)
 
 
 def _linked(
@@ -154,7 +157,12 @@ def _linked(
     return SynonymPairs(left[kept], right[kept], cosine[kept])
 
 
-def _merged(corpus: Corpus, stands_for: Positions, synonyms: SynonymPairs) -> Corpus:
+def _merged(
+    corpus: Corpus,
+    stands_for: Positions,
+    synonyms: SynonymPairs,
+    stand_ins: Mapping[str, int],
+) -> Corpus:
     staying = np.unique(stands_for)
     place = np.searchsorted(staying, stands_for)  # of a phrase's stand-in among those that stay
     ends = stands_for[corpus.triple_phrases]
@@ -182,6 +190,7 @@ def _merged(corpus: Corpus, stands_for: Positions, synonyms: SynonymPairs) -> Co
         triple_phrases=place[corpus.triple_phrases[sources]],
         occurrences=occurrences,
         synonyms=SynonymPairs(place[synonyms.left], place[synonyms.right], synonyms.cosine),
+        edges=corpus.edges.with_phrases(stand_ins, place),
         phrase_vectors=corpus.phrase_vectors.at(staying),
         triple_vectors=corpus.triple_vectors.at(sources),
     )

@@ -21,13 +21,8 @@ from typing import Any
 
 from hippo_core.config import HippoConfig
 from hippo_core.corpus import Corpus
-from hippo_core.corpus_files import (
-    DamagedFilesError,
-    file_hash,
-    map_corpus,
-    open_regular,
-    write_corpus,
-)
+from hippo_core.corpus_checks import DamagedFilesError
+from hippo_core.corpus_files import file_hash, map_corpus, open_regular, write_corpus
 from hippo_core.text import canonical_json, sha256_hex
 
 FORMAT = 2

@@ -1,4 +1,4 @@
-"""KnowledgeGraph: phrase and passage nodes, three edge kinds, node specificity, CSR.
+"""KnowledgeGraph: phrase and passage nodes, four edge kinds, node specificity, CSR.
 
 A pure function of a corpus, in its canonical order: passages by id, phrases and triples by key. So
 any history of the same passages gives the same arrays.
@@ -7,6 +7,7 @@ any history of the same passages gives the same arrays.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from hippo_core.corpus import TRIPLE, Corpus
 from hippo_core.pagerank import Transition, transition_matrix
 from hippo_core.segments import distinct, ranges
 from hippo_core.synonyms import SynonymPairs
+from hippo_core.user_edges import Ends
 
 
 class Edges(NamedTuple):
@@ -43,6 +45,7 @@ class KnowledgeGraph:
         passage_counts: |C(p)|, the number of passages that hold a phrase, shape (n_phrases,).
         relations: Pairs of distinct phrases joined by triples, weighted by the number of triples.
         synonyms: Accepted synonym pairs.
+        ends: The ends of the user's edges.
     """
 
     def __init__(self, corpus: Corpus) -> None:
@@ -60,7 +63,8 @@ class KnowledgeGraph:
         self.passage_counts: NDArray[np.int64] = np.diff(self.phrase_passages.indptr).astype(
             np.int64
         )
-        self._transitions: dict[tuple[object, ...], Transition] = {}
+        self._edges = corpus.edges
+        self._transitions: dict[tuple[object, ...], tuple[Transition, NDArray[np.float64]]] = {}
 
     @property
     def n_phrases(self) -> int:
@@ -118,8 +122,60 @@ class KnowledgeGraph:
         ones = np.ones(len(phrase), dtype=np.float64)
         return Edges(phrase.astype(np.int64), passage.astype(np.int64) + self.n_phrases, ones)
 
+    @cached_property
+    def ends(self) -> Ends:
+        """Give the ends of the user's edges, of which a pending one has none."""
+        return self._edges.ends(self.n_phrases)
+
+    def passage_edges(self, config: HippoConfig) -> Edges:
+        """Give the edges of passages: context edges and the user's, summed where both join a pair.
+
+        So do two of the user's, such as one from each passage to the other.
+        """
+        context, ends = self.context_edges(), self.ends
+        if not config.user_edges or not len(ends.edge):
+            return context
+        left = np.concatenate([context.left, np.minimum(ends.owner, ends.node)])
+        right = np.concatenate([context.right, np.maximum(ends.owner, ends.node)])
+        weight = np.concatenate([context.weight, self._edges.weights[ends.edge]])
+        size = self.n_phrases + self.n_passages
+        pair, which = np.unique(left * size + right, return_inverse=True)
+        summed = np.bincount(which, weights=weight)
+        return Edges(pair // size, pair % size, summed.astype(np.float64))
+
     def transition(self, config: HippoConfig, *, with_passages: bool) -> Transition:
         """Give the walk's matrix over phrases (HippoRAG) or phrases and passages (HippoRAG 2)."""
+        return self._walked(config, with_passages=with_passages)[0]
+
+    def flow_over_edges(
+        self, passage: int, mass: NDArray[np.float64], config: HippoConfig
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Give the user's edges that touch a passage, and how much of the mass they bring it.
+
+        `mass` is a walk's over phrases and passages, (n_phrases + n_passages,).
+        """
+        starts, edge, other = self._touching
+        near = slice(starts[passage], starts[passage + 1])
+        _, strength = self._walked(config, with_passages=True)
+        edges, which = np.unique(edge[near], return_inverse=True)
+        share = self._edges.weights[edge[near]] / strength[other[near]]
+        flow = np.bincount(which, weights=mass[other[near]] * share, minlength=len(edges))
+        return edges, flow.astype(np.float64, copy=False)
+
+    @cached_property
+    def _touching(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Give where each passage's part begins, and in it the user's edges and their far nodes."""
+        edge, owner, node = self.ends
+        near, far = np.concatenate([owner, node]), np.concatenate([node, owner])
+        order = np.argsort(near, kind="stable")
+        nodes = np.arange(self.n_phrases, self.n_phrases + self.n_passages + 1)
+        starts = np.searchsorted(near[order], nodes)
+        return starts, np.concatenate([edge, edge])[order], far[order]
+
+    def _walked(
+        self, config: HippoConfig, *, with_passages: bool
+    ) -> tuple[Transition, NDArray[np.float64]]:
+        """Give the walk's matrix and the summed weights of each node's edges, made once."""
         key = (
             with_passages,
             config.synonymy,
@@ -127,14 +183,18 @@ class KnowledgeGraph:
             config.synonymy_min_length,
             config.synonymy_on_related,
             config.relation_count,
+            config.user_edges,
         )
         found = self._transitions.get(key)
         if found is None:
             edges = [self.phrase_edges(config)]
             if with_passages:
-                edges.append(self.context_edges())
+                edges.append(self.passage_edges(config))
             size = self.n_phrases + (self.n_passages if with_passages else 0)
-            found = self._transitions[key] = transition_matrix(_symmetric(edges, size))
+            weights = _symmetric(edges, size)
+            strength = np.asarray(weights @ np.ones(size), dtype=np.float64)
+            transition = transition_matrix(weights, out_weight=strength)
+            found = self._transitions[key] = transition, strength
         return found
 
     def neighbours(self, config: HippoConfig) -> sp.csr_array:

@@ -171,7 +171,7 @@ class HippoIndex:
         stored = reader.passages(self.namespace, changed if ids else None)
         for id_ in (*changed, *gone):
             self._columns.drop(id_)
-        new = [contribution(s.passage, s.extraction) for s in stored]
+        new = [contribution(s.passage, s.extraction, s.edges) for s in stored]
         self._add(new, self._missing_vectors(reader, new), plan)
         self._unsaved += len(changed) + len(gone)
 
@@ -216,6 +216,18 @@ class HippoIndex:
         if chosen.where is not None:
             return [p.id for p in passages if chosen.where.allows(p.metadata)]
         return [p.id for p in passages if p.source_id == chosen.source_id]
+
+    def pending_edges(self, ids: Iterable[str]) -> int:
+        """Count the edges of live passages whose target is not there, as of the last `catch_up`."""
+        with self._lock:
+            self._unmap()
+            targets = [target for id_ in ids for target in self._columns.pending(id_)]
+            alike = {p: group for group in self._curation.aliases for p in group}
+            return sum(
+                kind != "phrase"
+                or not any(other in self._columns.phrases for other in alike.get(name, ()))
+                for kind, name in targets
+            )
 
     def texts_in_use(self) -> dict[Kind, set[str]]:
         """Give the texts whose vectors the live passages need, by kind."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hippo_core.contributions import Contribution, contribution, unkeyed
+from hippo_core.contributions import Contribution, Target, contribution, unkeyed
+from hippo_core.edge_inputs import EdgesById
 from hippo_core.embedding import Embedding
 from hippo_core.errors import (
     EmbedderMismatchError,
@@ -55,6 +56,10 @@ class Plan:
     updated: frozenset[str]
     unchanged: tuple[str, ...]
     blank: int
+    edges: Mapping[str, Mapping[Target, float]]
+    """The edges that were given, by the id of their passage."""
+    is_linked: bool
+    """Whether the live passages among these have just these edges."""
 
 
 class Indexing:
@@ -75,18 +80,21 @@ class Indexing:
         meter: Meter,
         *,
         given: Mapping[str, Extraction] | None = None,
+        edges: EdgesById | None = None,
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
         again: bool = False,
     ) -> Flow[IndexReport]:
         """Index passages; with `given` extractions by passage id no model reads anything.
 
-        With `again` what another extractor read does not count.
+        With `again` what another extractor read does not count. `edges` take the place of those
+        that their passages have.
 
         Raises:
             IndexingError: `on_error` is "raise" and some passage could not be read.
+            InputError: Edges are of a passage that is neither given nor there.
         """
-        plan = self._plan(passages, given, again=again)
+        plan = self._plan(passages, given, edges or {}, again=again)
         extractions = yield from self._extract(plan, given, meter, progress, again=again)
         failed = _failed(_by_id(plan, extractions))
         if on_error == "raise" and failed:
@@ -97,13 +105,14 @@ class Indexing:
         stored = [StoredPassage(plan.changed[i], extraction) for i, extraction in by_id.items()]
         vectors, generation = yield from self._embed(stored)
         touched: list[str] = []
-        if stored:
+        if stored or not plan.is_linked:
             extractor = IMPORTED if given else self._extractor
-            touched = self._commit(stored, extractions, vectors, generation, extractor)
+            touched = self._commit(plan, stored, extractions, vectors, generation, extractor)
         failed = {
             i: reason for i, reason in failed.items() if i in _failed(by_id) or i not in by_id
         }
-        return _report(plan, by_id, failed, touched, meter)
+        report = _report(plan, by_id, failed, touched, meter)
+        return replace(report, pending_edges=self._pending(plan)) if plan.edges else report
 
     def delete(self, chosen: Chosen) -> DeleteReport:
         """Delete passages, and all that no other passage uses."""
@@ -166,6 +175,7 @@ class Indexing:
         self,
         passages: Sequence[Passage],
         given: Mapping[str, Extraction] | None,
+        edges: EdgesById,
         *,
         again: bool = False,
     ) -> Plan:
@@ -181,7 +191,9 @@ class Indexing:
                     "give each its own id"
                 )
         with self._index.store.read() as reader:
-            stored = {s.passage.id: s for s in reader.passages(self._index.namespace, list(asked))}
+            wanted = list({**asked, **edges})
+            stored = {s.passage.id: s for s in reader.passages(self._index.namespace, wanted)}
+        _check_owners(edges, {*asked, *stored})
         changed = {
             i: p
             for i, p in asked.items()
@@ -193,7 +205,13 @@ class Indexing:
             updated=frozenset(i for i in changed if i in stored),
             unchanged=tuple(i for i in asked if i not in changed),
             blank=len(passages) - len(ids),
+            edges=edges,
+            is_linked=all(s.edges == edges.get(i, s.edges) for i, s in stored.items()),
         )
+
+    def _pending(self, plan: Plan) -> int:
+        self._index.refresh()
+        return self._index.pending_edges(plan.edges)
 
     # -- read ---------------------------------------------------------------------------------
 
@@ -325,6 +343,7 @@ class Indexing:
 
     def _commit(
         self,
+        plan: Plan,
         stored: Sequence[StoredPassage],
         extractions: Mapping[str, Extraction],
         vectors: Vectors,
@@ -343,8 +362,8 @@ class Indexing:
                         "what was read is kept: open it with that embedder and add again"
                     )
                 index.catch_up(writer)
-                new = self._contributions(writer, stored, extractions)
-                replaced = index.contributions(new).values()
+                new = self._contributions(writer, stored, extractions, plan.edges)
+                replaced = index.contributions(new)
                 self._replace(writer, new.keys(), new.values())
                 good = {k: e for k, e in extractions.items() if e.status is not Status.FAILED}
                 writer.commit_extractions(namespace, extractor, good)
@@ -352,30 +371,40 @@ class Indexing:
                 for kind, by_text in vectors.items():
                     writer.save_vectors(namespace, kind, by_text, replace=False)
                 writer.put_passages(namespace, stored)
-                self._purge_texts(writer, replaced)
+                writer.put_edges(namespace, _relinked(replaced, new))
+                self._purge_texts(writer, replaced.values())
             with index.store.read() as reader:
                 index.catch_up(reader, synonyms)
-        if replaced:
+        if any(_loses_something(before, new[i]) for i, before in replaced.items()):
             index.erase()
         index.save_if_much_changed()
-        return sorted(new.keys() - {s.passage.id for s in stored})
+        others = new.keys() - {s.passage.id for s in stored}
+        return sorted(i for i in others if not _differs_in_edges_alone(replaced[i], new[i]))
 
     def _contributions(
         self,
         writer: Writer,
         stored: Sequence[StoredPassage],
         extractions: Mapping[str, Extraction],
+        edges: Mapping[str, Mapping[Target, float]],
     ) -> dict[str, Contribution]:
-        """Give what the passages will contribute, by id, and others that have the same texts."""
+        """Give what will be contributed otherwise than now, by id.
+
+        By the passages, by others that have the same texts, and by those that have other edges.
+        """
         namespace = self._index.namespace
         # Another handle may have read what could not be read here.
         there = writer.extractions(namespace, _failed(extractions), pending=False)
         of_text = {**extractions, **there}
         alike = writer.ids_of_texts(namespace, of_text.keys())
-        live = self._index.contributions({*alike, *(s.passage.id for s in stored)})
+        live = self._index.contributions({*alike, *edges, *(s.passage.id for s in stored)})
         passages = {i: live[i].passage for i in alike}
         passages |= {s.passage.id: s.passage for s in stored}
         new = {i: contribution(p, of_text[text_key(p.full_text)]) for i, p in passages.items()}
+        # Who was deleted meanwhile went with its edges.
+        new = {**{i: live[i] for i in edges if i in live}, **new}
+        kept = {i: c.edges for i, c in live.items()} | dict(edges)
+        new = {i: replace(c, edges=kept.get(i, {})) for i, c in new.items()}
         return {i: c for i, c in new.items() if live.get(i) != c}
 
     def _replace(self, writer: Writer, ids: Collection[str], new: Iterable[Contribution]) -> None:
@@ -414,6 +443,34 @@ def _differs(
     if not same or not stored.status.finished:
         return True
     return given is not None and _with_status(given[passage.id]) != stored.extraction
+
+
+def _check_owners(edges: Iterable[str], there: Collection[str]) -> None:
+    for id_ in edges:
+        if id_ not in there:
+            raise InputError(
+                f"an edge is of passage {id_!r}, which is neither in this call nor there; "
+                "add the passage, or leave the edge out"
+            )
+
+
+def _relinked(
+    before: Mapping[str, Contribution], after: Mapping[str, Contribution]
+) -> dict[str, Mapping[Target, float]]:
+    """Give the edges of the passages that have others than before."""
+    had = {i: c.edges for i, c in before.items()}
+    return {i: c.edges for i, c in after.items() if c.edges != had.get(i, {})}
+
+
+def _differs_in_edges_alone(before: Contribution, after: Contribution) -> bool:
+    return replace(before, edges=after.edges) == after
+
+
+def _loses_something(before: Contribution, after: Contribution) -> bool:
+    """Whether something that was stated is stated no more, and has to leave the disk."""
+    return not (
+        _differs_in_edges_alone(before, after) and before.edges.items() <= after.edges.items()
+    )
 
 
 def _with_status(extraction: Extraction) -> Extraction:
@@ -465,5 +522,6 @@ def _report(
         empty=tuple(i for i, e in by_id.items() if e.status is Status.EMPTY),
         blank=plan.blank,
         dropped={kind: n for kind, n in dropped.items() if n},
+        edges=sum(map(len, plan.edges.values())),
         usage=meter.usage,
     )

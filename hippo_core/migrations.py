@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hippo_core.errors import NotAStoreError, SchemaVersionError, StoreCorruptError
-from hippo_core.tables import FORMAT, SCHEMA_VERSION, metadata, settings
+from hippo_core.tables import FORMAT, SCHEMA_VERSION, edges, metadata, settings
 
 _V1_SETTINGS = "settings"
 _V1_RENAMED = ("settings", "passages", "extractions", "changes")
@@ -143,4 +143,9 @@ def _from_1(connection: Connection) -> None:
     run("DROP TABLE vectors")
 
 
-_STEPS: Mapping[int, Callable[[Connection], None]] = {1: _from_1}
+def _from_2(connection: Connection) -> None:
+    """Give the user's edges a table."""
+    edges.create(connection, checkfirst=True)
+
+
+_STEPS: Mapping[int, Callable[[Connection], None]] = {1: _from_1, 2: _from_2}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,24 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
+from hippo_core.contributions import Target
 from hippo_core.errors import StoreCorruptError
 from hippo_core.openie import CUT_ENTITIES
-from hippo_core.rows import batches, entities_of, extraction_of, naming, passage_of, vector_of
+from hippo_core.rows import (
+    batches,
+    edges_of,
+    entities_of,
+    extraction_of,
+    naming,
+    passage_of,
+    vector_of,
+)
 from hippo_core.tables import (
     ENTITIES_READ,
     UNRECORDED,
     changes,
     commits,
+    edges,
     embedders,
     extractions,
     metadata,
@@ -30,14 +40,16 @@ from hippo_core.text import sha256_hex
 from hippo_core.types import Extraction, Kind, Passage, Status
 
 VALUES_AT_ONCE = 500  # bound parameters in one statement
+_ITS_EDGES = sa.and_(edges.c.namespace == passages.c.namespace, edges.c.passage_id == passages.c.id)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPassage:
-    """A live passage with what was read out of it."""
+    """A live passage with what was read out of it, and the user's edges."""
 
     passage: Passage
     extraction: Extraction
+    edges: Mapping[Target, float] = field(default_factory=dict)
 
     @property
     def status(self) -> Status:
@@ -147,6 +159,7 @@ class Reader:
                 extractions.c.entities,
                 extractions.c.triples,
                 extractions.c.dropped,
+                edges.c.edges,
             )
             .select_from(
                 passages.outerjoin(
@@ -156,7 +169,7 @@ class Reader:
                         extractions.c.text_key == passages.c.text_key,
                         extractions.c.pending.is_(False),
                     ),
-                )
+                ).outerjoin(edges, _ITS_EDGES)
             )
             .where(passages.c.namespace == namespace)
         )
@@ -308,6 +321,10 @@ class Reader:
             if is_mislaid:
                 yield f"passage {row.passage_id!r:.80} is logged under the key of another id"
         yield from self._embedders_missing(namespace)
+        owners = sa.select(edges.c.passage_id).select_from(edges.outerjoin(passages, _ITS_EDGES))
+        strays = owners.where(edges.c.namespace == namespace, passages.c.id.is_(None))
+        for id_ in self._connection.scalars(strays):
+            yield f"there are edges of passage {id_!r:.80}, which is not there"
 
     def _embedders_missing(self, namespace: str) -> Iterator[str]:
         known = {e.generation for e in self._embedders(namespace)}
@@ -399,10 +416,11 @@ class Reader:
 
     def _stored_passage(self, row: Any) -> StoredPassage:
         with naming(self._where, f"passage {row.id!r:.200}"):
-            passage = passage_of(row)
+            passage, own = passage_of(row), edges_of(row.edges)
             if row.status is None:
-                return StoredPassage(passage, Extraction(status=Status.FAILED, reason=row.reason))
-            return StoredPassage(passage, extraction_of(row, row.extraction_reason))
+                failed = Extraction(status=Status.FAILED, reason=row.reason)
+                return StoredPassage(passage, failed, own)
+            return StoredPassage(passage, extraction_of(row, row.extraction_reason), own)
 
     def _extraction(self, row: Any) -> Extraction:
         with naming(self._where, f"what was read out of text {row.text_key!r:.200}"):

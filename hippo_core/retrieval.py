@@ -16,7 +16,7 @@ from hippo_core.config import HippoConfig
 from hippo_core.embedding import QUERY_KINDS, Embedding
 from hippo_core.errors import ModelError, ModelRequiredError, ParseError
 from hippo_core.flows import Flow, Models, NameEntities
-from hippo_core.inputs import ScoreMode, Search
+from hippo_core.inputs import Search
 from hippo_core.linking import (
     Evidence,
     PhraseLinks,
@@ -37,6 +37,7 @@ from hippo_core.similarity import min_max, top_k
 from hippo_core.snapshot import Snapshot
 from hippo_core.text import normalise_phrase
 from hippo_core.types import (
+    Edge,
     LinkedPhrase,
     LinkedTriple,
     Retrieval,
@@ -47,6 +48,7 @@ from hippo_core.types import (
 )
 
 EXPLAINING_TRIPLES = 3  # triples shown with a passage
+EXPLAINING_EDGES = 3  # and edges of the user's
 
 
 Scores = NDArray[np.float64]
@@ -64,6 +66,8 @@ class Ranking:
     phrases: tuple[LinkedPhrase, ...] = ()
     mass: Scores | None = None
     """(n_phrases,), the walk's mass on the phrases."""
+    node_mass: Scores | None = None
+    """(n_phrases + n_passages,), the mass of a walk that went over the user's edges."""
     walk: Walk | None = None
 
 
@@ -87,7 +91,7 @@ def retrieve(
             ranking = yield from ranked.dense(RetrievalPath.DENSE)
     return Retrieval(
         query=query,
-        passages=_best(ranking, snapshot, search.k, search.score_mode),
+        passages=_best(ranking, snapshot, search),
         path=ranking.path,
         detail=ranking.detail,
         triples=ranking.triples,
@@ -153,6 +157,7 @@ class _Search:
             triples,
             anchors,
             mass=mass,
+            node_mass=walked.scores if self.config.user_edges else None,
             walk=_walk_of(walked),
         )
 
@@ -320,13 +325,11 @@ def _walk_of(walked: PageRank) -> Walk:
     return Walk("power", float(walked.bound), int(walked.iterations))
 
 
-def _best(
-    ranking: Ranking, snapshot: Snapshot, k: int, score_mode: ScoreMode
-) -> tuple[ScoredPassage, ...]:
+def _best(ranking: Ranking, snapshot: Snapshot, search: Search) -> tuple[ScoredPassage, ...]:
     """Cut a ranking to its k best, by rounded score, then passage id."""
-    best = top_k(ranking.scores, k)
+    best = top_k(ranking.scores, search.k)
     scores = ranking.scores[best]
-    if score_mode == "relative":
+    if search.score_mode == "relative":
         scores = scores / scores[0] if scores[0] > 0 else 1.0 + scores - scores[0]
     return tuple(
         ScoredPassage(
@@ -335,6 +338,7 @@ def _best(
             rank=rank,
             status=snapshot.corpus.passages[position].status,
             triples=_explanation(position, ranking.mass, snapshot),
+            edges=_bringing(position, ranking.node_mass, snapshot, search.config),
         )
         for rank, (position, score) in enumerate(zip(best.tolist(), scores, strict=True), start=1)
     )
@@ -350,3 +354,12 @@ def _explanation(position: int, mass: Scores | None, snapshot: Snapshot) -> tupl
     flow = mass[graph.triple_phrases[near]].prod(axis=1)
     best = [i for i in top_k(flow, EXPLAINING_TRIPLES) if flow[i] > 0]
     return tuple(snapshot.display_triple(int(near[i])) for i in best)
+
+
+def _bringing(
+    position: int, mass: Scores | None, snapshot: Snapshot, config: HippoConfig
+) -> tuple[Edge, ...]:
+    """Give the user's edges over which most of the walk came to the passage."""
+    if mass is None or not len(snapshot.graph.ends.edge):
+        return ()
+    return snapshot.bringing(position, mass, config, EXPLAINING_EDGES)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hippo_core.contributions import HEAVIEST, TARGET_KINDS, Target
 from hippo_core.errors import StoreCorruptError
 from hippo_core.text import canonical_json
 from hippo_core.types import Extraction, Passage, Status
@@ -40,6 +41,25 @@ def passage_of(row: Any) -> Passage:
         source_id=None if row.source_id is None else _text(row.source_id),
         metadata=_json(row.metadata, dict),
     )
+
+
+def edges_row(namespace: str, passage_id: str, edges: Mapping[Target, float]) -> dict[str, Any]:
+    """Give the row of a passage's edges."""
+    listed = [[kind, name, weight] for (kind, name), weight in sorted(edges.items())]
+    return {"namespace": namespace, "passage_id": passage_id, "edges": canonical_json(listed)}
+
+
+def edges_of(value: str | None) -> dict[Target, float]:
+    """Give the edges that a column holds, by target; none where there is no row."""
+    if value is None:
+        return {}
+    found: dict[Target, float] = {}
+    for item in _json(value, list):
+        kind, name, weight = item
+        if kind not in TARGET_KINDS or type(weight) is not float or not 0 < weight <= HEAVIEST:
+            raise ValueError(f"{item!r:.80} is no edge")
+        found[Target(kind, _text(name))] = weight
+    return found
 
 
 def extraction_row(

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 
-WIDTH = 4
-
 
 def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> Numbers:
     """Give the numbers of several ranges, one after the other.
@@ -29,7 +27,7 @@ def distinct(numbers: NDArray[np.integer]) -> Numbers:
 
 
 class Segments:
-    """For each slot some rows of four numbers, in one growing array.
+    """For each slot some rows of numbers, four by default, in one growing array.
 
     >>> segments = Segments()
     >>> segments.put(0, np.ones((2, 4), dtype=np.int64))
@@ -39,12 +37,14 @@ class Segments:
     ([0, 1, 3], [0, 1, 1])
     """
 
-    def __init__(self, starts: Numbers | None = None, rows: Numbers | None = None) -> None:
+    def __init__(
+        self, starts: Numbers | None = None, rows: Numbers | None = None, *, width: int = 4
+    ) -> None:
         """Begin empty, or with the rows from starts[i] to starts[i + 1] at slot i."""
         bounds = np.zeros(1, dtype=np.int64) if starts is None else starts
         self._starts = bounds[:-1].copy()
         self._counts = np.diff(bounds)
-        self._rows = np.zeros((0, WIDTH), dtype=np.int64) if rows is None else np.array(rows)
+        self._rows = np.zeros((0, width), dtype=np.int64) if rows is None else np.array(rows)
         self._end = len(self._rows)  # of what is used
 
     def put(self, slot: int, rows: Numbers) -> None:
@@ -73,7 +73,7 @@ class Segments:
         """Copy the rows of slots, one after the other.
 
         Returns:
-            Where each slot's rows begin, and the end, (n + 1,); the rows, (m, 4).
+            Where each slot's rows begin, and the end, (n + 1,); the rows, (m, width).
         """
         counts = self._counts[slots]
         starts = np.concatenate([[0], np.cumsum(counts)])
@@ -86,6 +86,7 @@ class Segments:
         starts, rows = self.gather(used)  # without what was taken
         self._starts[used] = starts[:-1]
         self._end = len(rows)
-        room = np.zeros((max(self._end + count, 2 * self._end, 64), WIDTH), dtype=np.int64)
+        size = max(self._end + count, 2 * self._end, 64)
+        room = np.zeros((size, self._rows.shape[1]), dtype=np.int64)
         room[: self._end] = rows
         self._rows = room

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hippo_core.anchors import PhraseLookup, find_anchors
+from hippo_core.config import HippoConfig
 from hippo_core.corpus import OBJECT, RELATION, SUBJECT, TRIPLE, Corpus
 from hippo_core.curation import Curation, curated
 from hippo_core.derived import State
 from hippo_core.graph import KnowledgeGraph
-from hippo_core.segments import ranges
+from hippo_core.segments import distinct, ranges
 from hippo_core.similarity import top_k
-from hippo_core.types import Stats, SynonymEdge, Triple
+from hippo_core.types import Edge, Stats, SynonymEdge, Triple
 from hippo_core.where import Filter
 
 FILTERS = 16  # restricted snapshots that one snapshot keeps
@@ -92,6 +93,24 @@ class Snapshot:
         stated = self.graph.triple_passages
         return stated.indices[stated.indptr[triple] : stated.indptr[triple + 1]]
 
+    def bringing(
+        self, passage: int, mass: NDArray[np.float64], config: HippoConfig, n: int
+    ) -> tuple[Edge, ...]:
+        """Give the n edges of the user's over which most of a walk's mass came to a passage."""
+        edges, flow = self.graph.flow_over_edges(passage, mass, config)
+        return tuple(self._edge(int(edges[i])) for i in top_k(flow, n).tolist() if flow[i] > 0)
+
+    def _edge(self, position: int) -> Edge:
+        """Give one of the user's edges as they see it: a phrase in display form."""
+        edges, ends = self.corpus.edges, self.graph.ends
+        owner = int(np.searchsorted(edges.starts, position, side="right")) - 1
+        kind, name = edges.names[int(edges.targets[position])]
+        if kind == "phrase":
+            name = self.display_form(int(ends.node[np.searchsorted(ends.edge, position)]))
+        targets = {f"to_{kind}": name}
+        weight = float(edges.weights[position])
+        return Edge(self.corpus.passages[owner].passage.id, **targets, weight=weight)
+
     def strongest_synonyms(self, n: int) -> list[SynonymEdge]:
         """Give the synonymy edges of the n highest cosines, highest first."""
         left, right, cosine = self.graph.synonyms
@@ -105,6 +124,7 @@ class Snapshot:
     def stats(self) -> Stats:
         """Count what is there."""
         graph = self.graph
+        user_edges = len(distinct(graph.ends.edge))
         by_status = Counter(live.status.value for live in self.corpus.passages)
         return Stats(
             passages=graph.n_passages,
@@ -114,6 +134,8 @@ class Snapshot:
             synonymy_edges=len(graph.synonyms.left),
             context_edges=int(graph.phrase_passages.nnz),
             by_status=dict(sorted(by_status.items())),
+            user_edges=user_edges,
+            pending_edges=len(self.corpus.edges) - user_edges,
         )
 
     def _restrict(self, where: Filter) -> Snapshot:

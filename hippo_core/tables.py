@@ -1,4 +1,4 @@
-"""The database's tables, schema version 2.
+"""The database's tables, schema version 3.
 
 | table | a row is |
 |---|---|
@@ -7,6 +7,7 @@
 | hippo_commits | a raise of a namespace's version, with a random id |
 | hippo_embedders | an embedder of a namespace: the current one, or one that vectors are made by |
 | hippo_passages | a live passage |
+| hippo_edges | the user's edges of a live passage that has some |
 | hippo_extractions | what was read out of a text, committed or pending |
 | hippo_vectors | the unit vector of a text |
 | hippo_changes | the last change of a passage, live or deleted |
@@ -19,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 
 FORMAT = "hippo-core"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 ENTITIES_READ = "entities read"
 """Status of an extraction whose entities are known and whose triples are not yet."""
@@ -93,6 +94,13 @@ passages = sa.Table(
     sa.Column("reason", Text, nullable=False),  # why its text has no extraction
     sa.Index("hippo_passages_by_text", "namespace", "text_key"),
     sa.Index("hippo_passages_by_source", "namespace", "source_id"),
+)
+edges = sa.Table(
+    "hippo_edges",
+    metadata,
+    sa.Column("namespace", Text, primary_key=True),
+    sa.Column("passage_id", Text, primary_key=True),
+    sa.Column("edges", Text, nullable=False),  # kind, name and weight of each, as JSON
 )
 extractions = sa.Table(
     "hippo_extractions",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -99,6 +99,29 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """A link of the user's own: from a passage to one target, such as a citation or a hyperlink.
+
+    The walk goes both ways over it. It waits in the store while its target is not there, and goes
+    with `passage`. Exactly one target is named.
+
+    >>> Edge("article-12", to_passage="article-30", weight=2.0).to_passage
+    'article-30'
+    """
+
+    passage: Passage | str
+    """Whose edge it is: an id, or a passage, whose id may be left to its content."""
+    _: KW_ONLY
+    to_passage: Passage | str | None = None
+    to_source: str | None = None
+    """A source_id: an edge to each passage of that source."""
+    to_phrase: str | None = None
+    """A phrase of some triple, in any spelling of the same key."""
+    weight: float = 1.0
+    """Above 0 and at most 1e100; a context edge weighs 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class Extraction:
     """What OpenIE read out of one passage, in the passage's own spelling."""
 
@@ -168,6 +191,8 @@ class ScoredPassage:
     """Why it is here: the triples over which most of the walk came to it, best first.
 
     Each has one of the passage's phrases; it may be stated by another passage."""
+    edges: tuple[Edge, ...] = ()
+    """The user's edges over which most of the walk came to it, best first."""
 
 
 class RetrievalPath(StrEnum):
@@ -310,6 +335,10 @@ class IndexReport:
     """Passages without any text, skipped."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Entities and triples that could not be used, by kind."""
+    edges: int = 0
+    """The user's edges that the call gave, each once; 0 where it left them as they were."""
+    pending_edges: int = 0
+    """Of these, edges whose target is not there yet."""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -344,6 +373,10 @@ class Stats:
     synonymy_edges: int
     context_edges: int
     by_status: Mapping[str, int]
+    user_edges: int = 0
+    """The user's edges whose target is there."""
+    pending_edges: int = 0
+    """Those that wait for it."""
 
 
 @dataclass(frozen=True, slots=True)

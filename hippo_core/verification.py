@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from hippo_core.contributions import contribution, phrases_of
-from hippo_core.corpus import Corpus, Live
+from hippo_core.corpus import Corpus
 from hippo_core.curation import Curation, check_curation
 from hippo_core.errors import ClosedError, InputError, StoreError
 from hippo_core.index import KINDS, HippoIndex
@@ -52,7 +52,7 @@ def verify(index: HippoIndex) -> VerifyReport:
 
 def _of_texts(index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]) -> Iterator[str]:
     """Find texts without their vector, and extractions of no passage."""
-    contributions = [contribution(s.passage, s.extraction) for s in stored]
+    contributions = [contribution(s.passage, s.extraction, s.edges) for s in stored]
     triples = {triple for c in contributions for triple in c.triples}
     wanted: dict[Kind, set[str]] = {
         "passage": {c.passage.full_text for c in contributions},
@@ -84,13 +84,12 @@ def _differences(held: Corpus, fresh: Corpus) -> Iterator[str]:
     for name in ("phrases", "triples"):
         if getattr(held, name) != getattr(fresh, name):
             yield f"memory holds other {name} than the store{_MEND}"
-    if [*map(_canonical, held.passages)] != [*map(_canonical, fresh.passages)]:
-        yield f"memory holds other passages than the store{_MEND}"
     for name in ("lengths", "checksums", "triple_phrases", "starts"):
         if not np.array_equal(getattr(held, name), getattr(fresh, name)):
             yield f"memory holds other {name} than the store{_MEND}"
-    if _spelled(held) != _spelled(fresh):
-        yield f"memory holds other spellings than the store{_MEND}"
+    for name, read in (("passages", _live), ("spellings", _spelled), ("edges", _linked)):
+        if read(held) != read(fresh):
+            yield f"memory holds other {name} than the store{_MEND}"
     if not all(map(np.array_equal, held.synonyms, fresh.synonyms)):
         yield f"memory holds other synonyms than the store{_MEND}"
     for name in ("passage_vectors", "phrase_vectors", "triple_vectors"):
@@ -99,15 +98,24 @@ def _differences(held: Corpus, fresh: Corpus) -> Iterator[str]:
             yield f"memory holds other {name} than the store{_MEND}"
 
 
-def _canonical(live: Live) -> tuple[Live, str]:
-    return live, canonical_json(dict(live.passage.metadata))  # 1 == 1.0 == True, but not in JSON
+def _live(corpus: Corpus) -> list[object]:
+    return [
+        (live, canonical_json(dict(live.passage.metadata)))  # 1 == 1.0 == True, but not in JSON
+        for live in corpus.passages
+    ]
 
 
-def _spelled(corpus: Corpus) -> list[tuple[int, list[str]]]:
+def _spelled(corpus: Corpus) -> list[object]:
     return [
         (triple, [corpus.spellings[i] for i in spelled])
         for triple, *spelled in corpus.occurrences.tolist()
     ]
+
+
+def _linked(corpus: Corpus) -> list[object]:
+    edges = corpus.edges
+    columns = (edges.starts, edges.targets, edges.weights, edges.passages, edges.phrases)
+    return [[*edges.names], *(column.tolist() for column in columns)]
 
 
 def _of_lengths(corpus: Corpus) -> Iterator[str]:

@@ -11,14 +11,16 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.dialects import postgresql, sqlite
 
+from hippo_core.contributions import Target
 from hippo_core.errors import EmbedderMismatchError, InputError
 from hippo_core.records import VALUES_AT_ONCE, Reader, StoredPassage, text_key
-from hippo_core.rows import batches, extraction_row, passage_row, vector_bytes
+from hippo_core.rows import batches, edges_row, extraction_row, passage_row, vector_bytes
 from hippo_core.tables import (
     ENTITIES_READ,
     UNRECORDED,
     changes,
     commits,
+    edges,
     embedders,
     extractions,
     namespaces,
@@ -169,9 +171,17 @@ class Writer(Reader):
         self._log(namespace, self.ids_of_texts(namespace, {row["text_key"] for row in rows}))
 
     def delete_passages(self, namespace: str, ids: Sequence[str]) -> None:
-        """Delete passages, and say so in the change log."""
+        """Delete passages with their edges, and say so in the change log."""
         self._delete(passages, passages.c.id, ids, passages.c.namespace == namespace)
+        self._delete(edges, edges.c.passage_id, ids, edges.c.namespace == namespace)
         self._log(namespace, ids, deleted=True)
+
+    def put_edges(self, namespace: str, by_id: Mapping[str, Mapping[Target, float]]) -> None:
+        """Replace the edges of live passages, and log these as changed."""
+        none = [id_ for id_, own in by_id.items() if not own]
+        self._delete(edges, edges.c.passage_id, none, edges.c.namespace == namespace)
+        self.put(edges, [edges_row(namespace, id_, own) for id_, own in by_id.items() if own])
+        self._log(namespace, list(by_id))
 
     # -- namespaces ---------------------------------------------------------------------------
 
@@ -193,7 +203,7 @@ class Writer(Reader):
         if known is None:
             return 0
         counts = {}
-        for table in (passages, extractions, vectors, embedders, commits):
+        for table in (passages, edges, extractions, vectors, embedders, commits):
             done = self._connection.execute(table.delete().where(table.c.namespace == namespace))
             counts[table.name] = done.rowcount
         self.set_namespace(namespace, generation=None, curation=None)
@@ -269,7 +279,7 @@ class Writer(Reader):
         """
         self.touch(namespace)
         self._makers.clear()
-        for table in (embedders, vectors):
+        for table in (edges, embedders, vectors):
             self._connection.execute(table.delete().where(table.c.namespace == namespace))
         committed = sa.and_(extractions.c.namespace == namespace, extractions.c.pending.is_(False))
         self._connection.execute(extractions.delete().where(committed))

@@ -26,6 +26,8 @@ from pydantic import ConfigDict, Field, SkipValidation
 from hippo_core import (
     ChatModel,
     DeleteReport,
+    Edge,
+    EdgeFinder,
     Embedder,
     HippoConfig,
     HippoRAG,
@@ -50,6 +52,7 @@ from langchain_hipporag._models import (
 
 OnError = Literal["raise", "skip"]
 OnProgress = Callable[[Progress], None]
+Edges = Iterable[Edge | EdgeFinder] | EdgeFinder
 
 EVENT = "hipporag_retrieval"  # the custom event of each retrieval
 
@@ -86,6 +89,7 @@ class _FillingOptions(_Options, total=False):
     """What every class method that fills a memory takes; `from_documents` documents them."""
 
     ids: Iterable[str] | None
+    edges: Edges | None
     persist_directory: str | Path | None
     on_error: OnError
     callbacks: Callbacks
@@ -279,6 +283,7 @@ class HippoRAGRetriever(BaseRetriever):
         documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        edges: Edges | None = None,
         persist_directory: str | Path | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
@@ -291,9 +296,10 @@ class HippoRAGRetriever(BaseRetriever):
         `from_models` and `add_documents`, which can be called again.
 
         Args:
-            documents: What `add_documents` takes, as do `ids`, `on_error`, `callbacks` and
-                `progress`.
+            documents: What `add_documents` takes, as do `ids`, `edges`, `on_error`, `callbacks`
+                and `progress`.
             ids: See there.
+            edges: See there.
             persist_directory: What `from_models` takes.
             on_error: See there.
             callbacks: See there.
@@ -303,7 +309,12 @@ class HippoRAGRetriever(BaseRetriever):
         retriever = cls.from_models(persist_directory=persist_directory, **options)
         with _closed_on_error(retriever.hippo):
             retriever.add_documents(
-                documents, ids=ids, on_error=on_error, callbacks=callbacks, progress=progress
+                documents,
+                ids=ids,
+                edges=edges,
+                on_error=on_error,
+                callbacks=callbacks,
+                progress=progress,
             )
         return retriever
 
@@ -313,6 +324,7 @@ class HippoRAGRetriever(BaseRetriever):
         documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        edges: Edges | None = None,
         persist_directory: str | Path | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
@@ -325,7 +337,12 @@ class HippoRAGRetriever(BaseRetriever):
         )
         with _closed_on_error(retriever.hippo):
             await retriever.aadd_documents(
-                documents, ids=ids, on_error=on_error, callbacks=callbacks, progress=progress
+                documents,
+                ids=ids,
+                edges=edges,
+                on_error=on_error,
+                callbacks=callbacks,
+                progress=progress,
             )
         return retriever
 
@@ -358,6 +375,7 @@ class HippoRAGRetriever(BaseRetriever):
         documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        edges: Edges | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
         progress: OnProgress | None = None,
@@ -371,6 +389,10 @@ class HippoRAGRetriever(BaseRetriever):
         Args:
             documents: One document is one passage: split before.
             ids: Ids to use in place of the documents' own, one for each.
+            edges: Your own links, such as citations: `Edge`s by document id, and functions that
+                are given the Passage made of a document, such as `RegexEdges` and
+                `MetadataEdges`. What `to_source` names is `source` in the metadata. They replace
+                those that the documents had; None leaves these as they are.
             on_error: What a document that cannot be read does: `raise`, with none of this call
                 visible and all that was read kept; or `skip`, with a warning in the log: only
                 its embedding finds it, until it is added again.
@@ -383,19 +405,20 @@ class HippoRAGRetriever(BaseRetriever):
             ModelRequiredError: There is neither `llm` nor `openie`.
             ModelError: The embeddings failed; what was read is kept.
         """
-        return _ids(self._add(documents, ids, on_error, callbacks, progress))
+        return _ids(self._add(documents, ids, on_error, callbacks, progress, edges))
 
     async def aadd_documents(
         self,
         documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        edges: Edges | None = None,
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
         progress: OnProgress | None = None,
     ) -> list[str]:
         """Do what `add_documents` does, without blocking the event loop."""
-        return _ids(await self._aadd(documents, ids, on_error, callbacks, progress))
+        return _ids(await self._aadd(documents, ids, on_error, callbacks, progress, edges))
 
     def delete_documents(
         self,
@@ -493,9 +516,11 @@ class HippoRAGRetriever(BaseRetriever):
         on_error: OnError,
         callbacks: Callbacks,
         progress: OnProgress | None,
+        edges: Edges | None = None,
     ) -> IndexReport:
         return self.hippo.add(
             self._passages(documents, ids),
+            edges=edges,
             on_error=on_error,
             progress=progress,
             chat_model=self._chat_model(callbacks),
@@ -508,9 +533,11 @@ class HippoRAGRetriever(BaseRetriever):
         on_error: OnError,
         callbacks: Callbacks,
         progress: OnProgress | None,
+        edges: Edges | None = None,
     ) -> IndexReport:
         return await self.hippo.aadd(
             self._passages(documents, ids),
+            edges=edges,
             on_error=on_error,
             progress=progress,
             chat_model=self._chat_model(callbacks),

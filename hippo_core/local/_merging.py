@@ -80,7 +80,8 @@ def _hang_by_one_word(span: Span) -> None:
     if carrier is None or any(token.head.i == token.i for token in outer):
         return
     for token in outer:
-        if token.i != carrier.i:
+        # One on which the carrier hangs, by words outside, would hang on itself.
+        if token.i != carrier.i and not token.is_ancestor(carrier):
             token.head = carrier
 
 

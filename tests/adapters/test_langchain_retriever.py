@@ -29,7 +29,7 @@ from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableChatModel, 
 from langchain_hipporag import HippoRAGRetriever
 
 ROOT = Path(__file__).parents[2]
-CHAIN = ["town", "bridge", "roebling"]  # the passages that answer the question together
+CHAIN = ["bridge", "town", "roebling"]  # the passages that answer the question together
 
 
 def ids(found):
@@ -53,9 +53,10 @@ def test_ranks_count_from_one_and_scores_fall(retriever, question):
 
 
 def test_a_cutoff_of_one_half_keeps_the_best(retriever, question):
-    scores = [d.metadata["hipporag_score"] for d in retriever.invoke(question)]
-    assert scores[0] == 1.0
-    assert len([score for score in scores if score >= 0.5]) == 2
+    found = retriever.invoke(question, k=6)
+    assert found[0].metadata["hipporag_score"] == 1.0
+    good = [d for d in found if d.metadata["hipporag_score"] >= 0.5]
+    assert ids(good) == CHAIN
 
 
 def test_the_mass_of_the_walk_is_there_for_who_asks(retriever, question):
@@ -68,7 +69,7 @@ def test_triples_explain_a_document_on_request(retriever, question):
     assert "hipporag_triples" not in retriever.invoke(question)[0].metadata
     explained = retriever.model_copy(update={"include_triples": True}).invoke(question)
     assert ["Brooklyn Bridge", "was designed by", "John Roebling"] in (
-        explained[1].metadata["hipporag_triples"]
+        explained[0].metadata["hipporag_triples"]
     )
 
 
@@ -112,7 +113,7 @@ def test_whoever_changes_a_found_document_changes_nothing_else(retriever, questi
     first = retriever.invoke(question)
     first[0].metadata["tags"][1]["year"] = 0
     first[0].page_content = ""
-    assert retriever.invoke(question)[0].metadata["tags"] == ["town", {"year": 1883}]
+    assert retriever.invoke(question)[0].metadata["tags"] == ["bridge", {"year": 1883}]
     assert retriever.get_documents(["town"])[0].page_content
 
 
@@ -513,7 +514,7 @@ async def test_an_event_tells_how_a_retrieval_went(retriever, question, tracer):
     assert (told["path"], told["detail"]) == ("graph", "")
     assert told["triples"] == atold["triples"]
     assert told["triples"][0] == {
-        "triple": ["Unstrut", "flows through", "Mühlhausen"],
+        "triple": ["Brooklyn Bridge", "was designed by", "John Roebling"],
         "score": 1.0,
         "kept": True,
     }

@@ -30,6 +30,7 @@ LAYERS = {
         "pagerank",
         "similarity",
         "where",
+        "edge_finders",
         "prompts",
         "_json_scan",
         "parsing",
@@ -45,7 +46,9 @@ LAYERS = {
         "segments",
         "vectors",
         "synonyms",
+        "user_edges",
         "corpus",
+        "corpus_checks",
         "corpus_files",
         "derived",
         "columns",
@@ -70,6 +73,7 @@ LAYERS = {
     ],
     "L4 the two paths over one state": [
         "inputs",
+        "edge_inputs",
         "index",
         "indexing",
         "reembedding",
@@ -78,7 +82,7 @@ LAYERS = {
         "reading",
         "ircot",
     ],
-    "L5": ["handle", "hipporag", "evaluation", "local", "testing", "cli"],
+    "L5": ["handle", "filling", "hipporag", "evaluation", "local", "testing", "cli"],
 }
 ORDER = [module for layer in LAYERS.values() for module in layer]
 

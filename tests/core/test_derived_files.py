@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hippo_core import (
+    Edge,
     Extraction,
     HippoConfig,
     HippoRAG,
@@ -28,13 +29,15 @@ from hippo_core import (
     derived,
     index,
 )
-from hippo_core.corpus_files import NUMBERS, TEXTS, VECTORS, DamagedFilesError, map_corpus
+from hippo_core.corpus_checks import DamagedFilesError
+from hippo_core.corpus_files import FLOATS, NUMBERS, TEXTS, VECTORS, map_corpus
 from hippo_core.embedding import PROBE
 from hippo_core.testing import HashEmbedder, TableChatModel, TableOpenIE
 
 QUERIES = {"Who wrote the notes?": ["Notes of Ada", "Rome"], "Ada Lovelace": ["ada"]}
 CONFIG = HippoConfig(synonymy_threshold=0.5)
 METHODS = [
+    HippoConfig(synonymy_threshold=0.5),
     HippoConfig.hipporag2(synonymy_threshold=0.5),
     HippoConfig.hipporag(synonymy_threshold=0.5, dense_ensemble=True),
     HippoConfig.dense(synonymy_threshold=0.5),
@@ -56,7 +59,7 @@ FILES = sorted(
     [f"{name}.npy" for name in NUMBERS]
     + [f"{name}{part}.npy" for name in TEXTS for part in ("", "_ends")]
     + [f"{name}_vectors.npy" for name in VECTORS]
-    + ["synonyms_cosine.npy"]
+    + [f"{name}.npy" for name in FLOATS]
 )
 
 
@@ -70,6 +73,19 @@ def opened(folder=None, config=CONFIG, **more):
     """A memory that no chat model reads for."""
     embedder, openie = HashEmbedder(16), TableOpenIE(queries=QUERIES)
     return HippoRAG(None, embedder, store=folder, config=config, openie=openie, **more)
+
+
+def linked(passage):
+    """Edges that a passage itself decides, to what is there and what is not."""
+    following = "bcdea"["abcde".find(passage.id)] if len(passage.id) == 1 else None
+    yield Edge(passage, to_passage=following or f"p{passage.metadata.get('n', 0) + 1}", weight=0.3)
+    yield Edge(passage, to_phrase=passage.text[:3], weight=2)
+    yield Edge(passage, to_phrase="Rome")
+    yield Edge(passage, to_source="src")
+
+
+def fill(memory, items):
+    return memory.add_extracted(items, edges=linked)
 
 
 def without_usage(found):
@@ -101,6 +117,12 @@ def arrays(memory):
         "triple_phrases": corpus.triple_phrases.tolist(),
         "synonyms": [part.tolist() for part in corpus.synonyms],
         "edges": [part.tolist() for part in graph.phrase_edges(config)],
+        "targets": list(corpus.edges.names),
+        "user edges": [
+            getattr(corpus.edges, name).tolist()
+            for name in ("starts", "targets", "weights", "passages", "phrases")
+        ],
+        "ends": [part.tolist() for part in graph.ends],
         "walk": graph.transition(config, with_passages=True).walk.toarray().tolist(),
         "vectors": [
             np.asarray(rows).tolist()
@@ -145,7 +167,7 @@ def kept(tmp_path_factory):
     """A store with derived files beside it, and what it answers."""
     folder = tmp_path_factory.mktemp("kept") / "m"
     with opened(folder) as memory:
-        memory.add_extracted(ITEMS)
+        fill(memory, ITEMS)
         expected = arrays(memory), answers(memory)
     assert len(files_of(folder)) == 1
     return folder, *expected
@@ -198,37 +220,37 @@ def test_another_process_maps_the_files_and_answers_the_same(kept):
         "assert memory._index._mapped is not None\n"
         "print([(h.passage.id, h.score) for h in found])"
     )
-    assert _python(code, folder) == str([(h.passage.id, h.score) for h in answered[3]])
+    assert _python(code, folder) == str([(h.passage.id, h.score) for h in answered[len(METHODS)]])
 
 
 def test_a_memory_of_a_few_passages_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(index, "WORTH_KEEPING", len(ITEMS) + 1)
     with opened(tmp_path / "m") as memory:
-        memory.add_extracted(ITEMS)
+        fill(memory, ITEMS)
     assert not (tmp_path / "m" / "snapshots").exists()
 
 
 def test_a_memory_in_this_process_only_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with opened() as memory:
-        memory.add_extracted(ITEMS)
+        fill(memory, ITEMS)
     assert not list(tmp_path.iterdir())
 
 
 def test_files_are_written_on_the_way_once_much_has_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(index, "SAVE_AFTER", 3)
     with opened(tmp_path / "m") as memory:
-        memory.add_extracted(ITEMS[:2])
+        fill(memory, ITEMS[:2])
         assert not files_of(tmp_path / "m")
-        memory.add_extracted(ITEMS[2:5])
+        fill(memory, ITEMS[2:5])
         (first,) = files_of(tmp_path / "m")
-        memory.add_extracted(ITEMS[5:6])
+        fill(memory, ITEMS[5:6])
         assert files_of(tmp_path / "m") == [first]
-        memory.add_extracted(ITEMS[6:])
+        fill(memory, ITEMS[6:])
     (last,) = files_of(tmp_path / "m")
     assert last != first
     with opened(tmp_path / "m") as again, opened() as other:
-        other.add_extracted(ITEMS)
+        fill(other, ITEMS)
         assert is_mapped(again)
         assert arrays(again) == arrays(other)
 
@@ -238,15 +260,30 @@ def test_what_came_after_the_files_were_written_is_applied(folder):
     one, two = opened(folder), opened(folder)
     assert is_mapped(one)
     assert is_mapped(two)
-    one.add_extracted(more)
+    fill(one, more)
     two.delete(["p1"])
     one._store.close()  # as a process that is killed: nothing is kept
     two._store.close()
     with opened(folder) as again, opened() as other:
-        other.add_extracted([*ITEMS[:1], *ITEMS[2:], *more])
+        fill(other, [*ITEMS[:1], *ITEMS[2:], *more])
         assert arrays(again) == arrays(other)
         assert beneath(again) == beneath(other)
         assert answers(again) == answers(other)
+
+
+def test_a_mapped_memory_that_changes_goes_on_as_one_that_never_was(folder):
+    more = [(Passage("Elsewhere.", id="q", source_id="other"), Extraction())]
+    with opened(folder) as memory, opened() as other:
+        assert is_mapped(memory)
+        fill(memory, more)
+        assert not is_mapped(memory)
+        fill(other, [*ITEMS, *more])
+        assert arrays(memory) == arrays(other)
+        assert beneath(memory) == beneath(other)
+        assert arrays(memory)["stats"].user_edges > len(ITEMS)
+        memory.delete(source_id="src")
+        other.delete(source_id="src")
+        assert arrays(memory) == arrays(other)
 
 
 # Few words, so that passages share texts, triples and phrases, and phrases are synonyms.
@@ -263,6 +300,7 @@ written = st.builds(
     Passage,
     text=st.sampled_from(SOME_TEXTS),
     id=st.sampled_from(IDS),
+    source_id=st.sampled_from([None, None, "src"]),
     metadata=st.sampled_from([{}, {"page": 1}]),
 )
 adds = st.tuples(
@@ -287,7 +325,7 @@ def test_any_history_of_two_handles_that_close_and_open_ends_as_a_fresh_index(
     for number, (step, what) in history:
         memory = handles[number]
         if step == "add":
-            memory.add_extracted([(p, table[p.text]) for p in what])
+            fill(memory, [(p, table[p.text]) for p in what])
             live |= {p.id: p for p in what}
         elif step == "delete":
             memory.delete(what)
@@ -308,7 +346,7 @@ def test_any_history_of_two_handles_that_close_and_open_ends_as_a_fresh_index(
     with two, opened(folder) as again, opened() as other:
         other.aliases = groups
         if live:
-            other.add_extracted([(p, table[p.text]) for p in live.values()])
+            fill(other, [(p, table[p.text]) for p in live.values()])
         assert arrays(again) == arrays(two) == arrays(other)
         assert answers(again) == answers(two) == answers(other)
         assert beneath(again) == beneath(two) == beneath(other)
@@ -350,7 +388,7 @@ DAMAGE = {
     "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
     "text": lambda path: path.write_text("{}"),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
-    "of another type": _npy(lambda a: a.astype(np.float16)),
+    "of another type": _npy(lambda a: a.astype(np.complex64)),
     "in another order": _npy(
         lambda a: a.astype(a.dtype.newbyteorder() if a.itemsize > 1 else "i1")
     ),
@@ -379,7 +417,7 @@ def assert_recovered(folder, kept, caplog, *, named=None, warned=True, again=Fal
     ) as memory:
         report = memory.verify()
         assert arrays(memory) == kept[1]
-        assert without_usage(memory.retrieve("Ada Lovelace", k=99)) == kept[2][3]
+        assert without_usage(memory.retrieve("Ada Lovelace", k=99)) == kept[2][len(METHODS)]
         texts = {text for kind, texts in embedder.calls for text in texts}
         assert not texts & {p.full_text for p, _ in ITEMS}
         if warned:
@@ -423,10 +461,19 @@ def test_numbers_that_point_to_nothing_are_not_followed(name, value, folder):
         changed = numbers.copy()
         changed.reshape(-1)[place] = value
         np.save(state / name, changed, allow_pickle=False)
-        if name == "lengths.npy":  # which points to nothing
+        if name in ("lengths.npy", "checksums.npy"):  # which point to nothing
             map_corpus(state)
         else:
             assert_refused(state)
+
+
+@pytest.mark.parametrize("weight", [0, -1, np.nan, np.inf, 1e101])
+def test_what_no_edge_weighs_is_not_taken(weight, folder):
+    (state,) = files_of(folder)
+    weights = np.load(state / "edge_weights.npy")
+    weights[-1] = weight
+    np.save(state / "edge_weights.npy", weights, allow_pickle=False)
+    assert_refused(state)
 
 
 def test_vectors_of_other_lengths_are_not_taken_together(kept, folder, caplog):
@@ -525,14 +572,14 @@ def test_what_lies_around_is_no_harm(kept, folder):
     with opened(folder) as memory:
         assert answers(memory) == kept[2]
         memory.delete(["p0"])
-        memory.add_extracted(ITEMS[:1])
+        fill(memory, ITEMS[:1])
     with opened(folder) as again:
         assert answers(again) == kept[2]
 
 
 def test_the_files_of_another_store_are_not_used(kept, folder, tmp_path, caplog):
     with opened(tmp_path / "other") as other:
-        other.add_extracted(ITEMS[:3])
+        fill(other, ITEMS[:3])
     (mine,), (foreign,) = files_of(folder), files_of(tmp_path / "other")
     shutil.rmtree(mine)
     shutil.copytree(foreign, mine)
@@ -551,23 +598,23 @@ def test_a_damaged_folder_does_not_hide_a_good_one(kept, folder):
 def test_a_store_restored_from_an_older_copy_takes_no_later_files(tmp_path):
     folder, copy = tmp_path / "m", tmp_path / "copy"
     with opened(folder) as memory:
-        memory.add_extracted(ITEMS[:3])
+        fill(memory, ITEMS[:3])
         memory.backup(copy)
-        memory.add_extracted(ITEMS[3:])
+        fill(memory, ITEMS[3:])
     assert files_of(folder)
     shutil.copy(copy / "hippo.sqlite", folder / "hippo.sqlite")
     mine = (Passage("Rome fell.", id="rome"), Extraction(triples=[("Rome", "fell", "Ada")]))
     with opened(folder) as memory, opened() as other:
-        other.add_extracted(ITEMS[:3])
+        fill(other, ITEMS[:3])
         assert arrays(memory) == arrays(other)
         for _ in range(3):  # as many versions as there were, and other passages in them
-            memory.add_extracted([mine])
+            fill(memory, [mine])
             memory.delete(["rome"])
-        memory.add_extracted([mine])
-        other.add_extracted([mine])
+        fill(memory, [mine])
+        fill(other, [mine])
         assert arrays(memory) == arrays(other)
     with opened(folder) as again, opened() as other:
-        other.add_extracted([*ITEMS[:3], mine])
+        fill(other, [*ITEMS[:3], mine])
         assert is_mapped(again)
         assert arrays(again) == arrays(other)
         assert len(files_of(folder)) == 1
@@ -576,16 +623,16 @@ def test_a_store_restored_from_an_older_copy_takes_no_later_files(tmp_path):
 def test_older_files_that_fit_are_used_where_later_ones_do_not(tmp_path):
     folder, copy = tmp_path / "m", tmp_path / "copy"
     with opened(folder) as memory:
-        memory.add_extracted(ITEMS[:3])
+        fill(memory, ITEMS[:3])
     (older,) = files_of(folder)
     shutil.copytree(folder, copy)
     with opened(folder) as memory:
-        memory.add_extracted(ITEMS[3:])
+        fill(memory, ITEMS[3:])
     shutil.copytree(files_of(copy)[0], older)  # as when a crash left both
     shutil.copy(copy / "hippo.sqlite", folder / "hippo.sqlite")
     with opened(folder) as memory, opened() as other:
         assert is_mapped(memory)
-        other.add_extracted(ITEMS[:3])
+        fill(other, ITEMS[:3])
         assert arrays(memory) == arrays(other)
 
 
@@ -604,7 +651,7 @@ def test_texts_that_were_damaged_in_place_are_a_typed_error_and_rebuild_mends_th
                 with pytest.raises(StoreError, match="rebuild"):
                     memory.delete(["p0"])
             with pytest.raises(StoreError, match="rebuild"):
-                memory.add_extracted([(Passage("Rome."), Extraction())])
+                fill(memory, [(Passage("Rome."), Extraction())])
             assert any(f"{name}.npy" in problem for problem in memory.verify().problems)
             memory.rebuild()
             assert arrays(memory) == kept[1]
@@ -617,7 +664,7 @@ def test_texts_that_were_damaged_in_place_are_a_typed_error_and_rebuild_mends_th
 @pytest.mark.parametrize("config", [CONFIG.but(synonymy_threshold=0.7), CONFIG.but(synonymy=False)])
 def test_other_settings_take_no_files_that_do_not_fit_them_and_find_nothing_wrong(config, folder):
     with opened(folder, config) as memory, opened(None, config) as other:
-        other.add_extracted(ITEMS)
+        fill(other, ITEMS)
         assert not is_mapped(memory)
         assert memory.verify().ok
         assert arrays(memory) == arrays(other)
@@ -653,7 +700,7 @@ def marked(tmp_path):
     """A kept store of which one passage is to go."""
     folder = tmp_path / "m"
     with opened(folder) as memory:
-        memory.add_extracted([*ITEMS, (GONE, GONE_READING)])
+        fill(memory, [*ITEMS, (GONE, GONE_READING)])
     assert len(traces(folder)) > 1
     return folder
 
@@ -677,9 +724,9 @@ def test_after_a_delete_no_file_holds_what_was_deleted(marked, kept, mapped):
 def test_after_an_update_no_file_holds_what_it_was(marked):
     with opened(marked) as memory:
         is_mapped(memory)
-        memory.add_extracted([(Passage("Rome.", id="rome"), Extraction())])
+        fill(memory, [(Passage("Rome.", id="rome"), Extraction())])
         updated = dataclasses.replace(ITEMS[0][0], id="Zyxid")
-        memory.add_extracted([(updated, ITEMS[0][1])])
+        fill(memory, [(updated, ITEMS[0][1])])
         for path in marked.rglob("*"):
             if path.is_file():
                 data = path.read_bytes()
@@ -692,14 +739,14 @@ def test_after_an_update_no_file_holds_what_it_was(marked):
 def test_metadata_that_was_replaced_is_gone_too(marked):
     with opened(marked) as memory:
         is_mapped(memory)
-        memory.add_extracted([(dataclasses.replace(GONE, metadata={"k": 1}), GONE_READING)])
+        fill(memory, [(dataclasses.replace(GONE, metadata={"k": 1}), GONE_READING)])
         for path in marked.rglob("*"):
             assert path.is_dir() or b"Zyxvalue" not in path.read_bytes()
 
 
 def test_after_deleting_a_namespace_no_file_holds_it_and_the_others_are_whole(marked, kept):
     with opened(marked, namespace="other") as other:
-        other.add_extracted(ITEMS)
+        fill(other, ITEMS)
     with opened(marked) as memory, opened(marked, namespace="other") as other:
         is_mapped(memory)
         assert memory.delete_namespace() == len(ITEMS) + 1
@@ -747,7 +794,7 @@ def test_files_are_not_kept_of_a_state_that_another_handle_deleted_from(marked, 
     other = opened(marked)
     is_mapped(other)
     memory = opened(marked)
-    memory.add_extracted([(Passage("Rome.", id="rome"), Extraction())])
+    fill(memory, [(Passage("Rome.", id="rome"), Extraction())])
     write = derived.write_corpus
 
     def late(corpus, folder):
@@ -768,7 +815,7 @@ def test_files_are_not_kept_of_a_state_that_another_handle_deleted_from(marked, 
 
 def test_a_handle_that_lags_behind_writes_no_deleted_text(marked):
     lagging, other = opened(marked), opened(marked)
-    lagging.add_extracted([(Passage("Rome.", id="rome"), Extraction())])
+    fill(lagging, [(Passage("Rome.", id="rome"), Extraction())])
     other.delete(["Zyxid"])
     lagging.close()
     assert not traces(marked)
@@ -829,7 +876,7 @@ def _full_later(_folder, monkeypatch):
 def test_files_that_cannot_be_written_are_a_warning(block, folder, kept, monkeypatch, caplog):
     memory = opened(folder)
     memory.delete(["p0"])
-    memory.add_extracted(ITEMS[:1])
+    fill(memory, ITEMS[:1])
     block(folder, monkeypatch)
     with caplog.at_level(logging.WARNING):
         memory.close()
@@ -879,7 +926,7 @@ def test_handles_that_close_at_once_leave_files_of_one_whole_state(changed, fold
     for number, memory in enumerate(handles):
         if changed:
             extra = (Passage("Rome.", id=f"rome {number}"), Extraction())
-            memory.add_extracted([extra])
+            fill(memory, [extra])
         memory.rebuild()
     together = threading.Barrier(len(handles))
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hippo_core import (
+    Edge,
     Extraction,
     HippoConfig,
     HippoRAG,
@@ -34,6 +35,7 @@ CONFIGS = [
     HippoConfig.hipporag2(**SHAPE, node_specificity=False, linked_triples=2, seed_phrases=1),
     HippoConfig.hipporag2(**SHAPE, synonymy=False, passage_weight=1.0, damping=0.9),
     HippoConfig.hipporag2(**SHAPE, synonymy_on_related="add", relation_count="occurrence"),
+    HippoConfig.hipporag2(**SHAPE, user_edges=False),
     HippoConfig(**SHAPE),
     HippoConfig(**SHAPE, second_hop=3, linking_margin=0.0),
     HippoConfig(**SHAPE, second_hop=1, second_hop_weight=1.0),
@@ -67,7 +69,13 @@ tables = st.fixed_dictionaries(
 marks = st.fixed_dictionaries(
     {}, optional={"group": st.integers(0, 2), "tags": st.lists(st.sampled_from("xy"), max_size=2)}
 )
-written = st.builds(Passage, text=st.sampled_from(TEXTS), id=st.sampled_from(IDS), metadata=marks)
+written = st.builds(
+    Passage,
+    text=st.sampled_from(TEXTS),
+    id=st.sampled_from(IDS),
+    source_id=st.sampled_from([None, "s", "t"]),
+    metadata=marks,
+)
 batches = st.lists(written, min_size=1, max_size=6, unique_by=lambda p: p.id)
 histories = st.lists(
     st.one_of(
@@ -101,6 +109,16 @@ groups = st.sampled_from(
 )
 some = st.lists(st.sampled_from(CONFIGS), min_size=2, max_size=3, unique=True)
 apart = st.sampled_from([(), [("Ada Lovelace", "notes of Ada"), ("Rome", "Ada Lovelace X")]])
+
+
+def linked(passage):
+    """Edges that a passage itself decides, to what is there and what is not."""
+    place = IDS.index(passage.id)
+    yield Edge(passage, to_passage=IDS[place - 1], weight=0.3)
+    yield Edge(passage, to_passage=IDS[place - 2], weight=1 + place)
+    yield Edge(passage, to_phrase=PHRASES[place], weight=2)
+    yield Edge(passage, to_phrase=PHRASES[len(passage.text) % 8])
+    yield Edge(passage, to_source="st"[place % 2])
 
 
 # -- how answers are compared ----------------------------------------------------------------------
@@ -152,7 +170,7 @@ def filled(passages, table, aliases=(), never_link=()):
     memory = opened()
     curate(memory, aliases, never_link)
     if passages:
-        memory.add_extracted([(p, table[p.text]) for p in passages])
+        memory.add_extracted([(p, table[p.text]) for p in passages], edges=linked)
     return memory
 
 
@@ -161,7 +179,7 @@ def play(history, table, memory, folder):
     live = {}
     for step, what in history:
         if step == "add":
-            memory.add_extracted([(p, table[p.text]) for p in what])
+            memory.add_extracted([(p, table[p.text]) for p in what], edges=linked)
             live |= {p.id: p for p in what}
         elif step == "delete":
             memory.delete(what)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from hippo_core import (
     Completion,
+    Edge,
     Extraction,
     HippoConfig,
     HippoError,
@@ -54,6 +55,7 @@ def configured(method, **changes):
 configs = st.builds(
     configured,
     st.sampled_from(["hipporag2", "hipporag", "dense"]),
+    user_edges=st.booleans(),
     synonymy=st.booleans(),
     synonymy_threshold=st.sampled_from([0.5, 0.8]),
     synonymy_on_related=st.sampled_from(["replace", "add"]),
@@ -101,6 +103,15 @@ histories = st.lists(
     min_size=1,
     max_size=5,
 )
+
+
+def linked(passage):
+    """Edges that a passage itself decides, to what is there and what is not."""
+    place = "abcde".find(passage.id)
+    yield Edge(passage, to_passage="abcde"[place - 1])
+    yield Edge(passage, to_phrase=PHRASES[place], weight=0.5)
+    yield Edge(passage, to_source="s", weight=2)
+
 
 # -- how a reading fails ---------------------------------------------------------------------------
 
@@ -219,7 +230,7 @@ def test_closing_and_opening_changes_nothing_and_asks_nothing(
     memory, _ = opened(corpora.Reader(table, first_replies(failing), other=CHOICE))
     for step, *given_ in history:
         if step == "add":
-            memory.add(*given_, on_error="skip")
+            memory.add(*given_, edges=linked, on_error="skip")
         else:
             memory.delete(*given_)
     before, kept, stats = retrievals(memory), list(memory), memory.stats()
@@ -278,7 +289,8 @@ def test_the_four_ways_to_retrieve_are_one(
     batch, table, config, queries, kind, said, k, score_mode
 ):
     with HippoRAG(embedder=HashEmbedder(16), config=config, **models(kind, said)) as memory:
-        memory.add_extracted([(p, Extraction(triples=table[p.text])) for p in batch])
+        items = [(p, Extraction(triples=table[p.text])) for p in batch]
+        memory.add_extracted(items, edges=linked)
         how = {"k": k, "score_mode": score_mode}
 
         async def each():
@@ -317,8 +329,9 @@ def test_adding_on_a_loop_is_adding_in_threads(batch, table, failing, config, on
         report = outcome(lambda: add(memory))
         return memory, report if isinstance(report, tuple) else without_seconds(report), chat
 
-    one, report, chat = filled(lambda memory: memory.add(batch, on_error=on_error))
-    two, areport, achat = filled(lambda memory: asyncio.run(memory.aadd(batch, on_error=on_error)))
+    how = {"on_error": on_error, "edges": linked}
+    one, report, chat = filled(lambda memory: memory.add(batch, **how))
+    two, areport, achat = filled(lambda memory: asyncio.run(memory.aadd(batch, **how)))
     with one, two:
         assert report == areport
         assert Counter(chat.asked) == Counter(achat.asked)
@@ -518,6 +531,16 @@ def beside(tmp_path_factory, new_location):
     return beside
 
 
+def hostile_links(text):
+    def linked(passage):
+        yield Edge(passage, to_source=text)
+        yield Edge(passage, to_phrase=text)
+        if text:
+            yield Edge(passage, to_passage=text)
+
+    return linked
+
+
 @given(passage=hostile_passages, extraction=extracted, namespace=hostile, query=hostile)
 @examples(35)
 def test_any_text_of_a_document_comes_back_and_does_nothing_else(
@@ -528,7 +551,7 @@ def test_any_text_of_a_document_comes_back_and_does_nothing_else(
     with beside() as folder:
         settings_ = {"store": folder, "namespace": namespace}
         with HippoRAG(said, HashEmbedder(16, name=query), **settings_) as memory:
-            report = memory.add_extracted([(passage, extraction)])
+            report = memory.add_extracted([(passage, extraction)], edges=hostile_links(query))
             kept = [dataclasses.replace(passage, id=i) for i in report.ids]
             assert len(kept) == 1 - report.blank == bool(passage.full_text.strip())
             assert all(not passage.id or p.id == passage.id for p in kept)
@@ -623,6 +646,11 @@ def test_half_characters_are_refused_wherever_they_are(half, fine, beside):
         for passage in passages_:
             with pytest.raises(InputError):
                 memory.add([Passage("fine"), passage])
+        for target in ({"to_passage": half}, {"to_source": half}):
+            with pytest.raises(InputError):
+                memory.add_extracted([(base, told)], edges=[Edge(base, **target)])
+        with pytest.raises(InputError):
+            memory.add_extracted([(base, told)], edges=[Edge(half, to_passage="x")])
         for passage, extraction in [
             *((p, Extraction()) for p in passages_),
             *((base, e) for e in extractions),
@@ -683,6 +711,12 @@ class NamedOpenIE(TableOpenIE):
         return [Name(NAMED), Name("Rome")]
 
 
+def by_name(passage):
+    yield Edge(Name(passage.id), to_phrase=Name("Ada"), weight=np.float32(0.5))
+    yield Edge(passage, to_source=Name("s"))
+    yield Edge(passage, to_passage=Name("a"))
+
+
 PLAIN = (str, int, float, bool, type(None))
 
 
@@ -736,7 +770,9 @@ def test_whatever_comes_out_is_plain(
     with HippoRAG(chat, HashEmbedder(16), config=config, **parts) as memory:
         results = [
             memory.retrieve(of_text(QUERIES[0])),  # of nothing
-            memory.add([*batch, Passage(" ")], on_error="skip", progress=seen.append),
+            memory.add(
+                [*batch, Passage(" ")], edges=by_name, on_error="skip", progress=seen.append
+            ),
             memory.add([*batch], on_error="skip", progress=seen.append),
         ]
         queries = [of_text(query) for query in QUERIES]

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from hippo_core import (
     Completion,
+    Edge,
     Extraction,
     HippoConfig,
     HippoRAG,
@@ -36,8 +37,9 @@ from hippo_core.embedding import PROBE
 from hippo_core.flows import Meter
 from hippo_core.retrieval import _Search
 from hippo_core.seeding import passage_seeds
-from hippo_core.tables import extractions, passages, vectors
+from hippo_core.tables import edges, extractions, passages, vectors
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
+from hippo_core.text import normalise_phrase
 
 # -- histories -------------------------------------------------------------------------------------
 # Few words, so that passages share texts, triples and phrases, and phrases are synonyms.
@@ -67,12 +69,25 @@ written = st.builds(
     text=st.sampled_from(TEXTS),
     id=st.sampled_from(IDS),
     title=st.sampled_from(["", "", "Ada"]),
+    source_id=st.sampled_from([None, "s", "t"]),
     metadata=st.sampled_from([{}, {"page": 1}]),
+)
+targets = st.one_of(
+    st.tuples(st.just("to_passage"), st.sampled_from(IDS)),
+    st.tuples(st.just("to_source"), st.sampled_from(["s", "t", "u"])),
+    st.tuples(st.just("to_phrase"), st.sampled_from([*PHRASES[:-1], "ADA", "never stated"])),
+)
+links = st.one_of(
+    st.none(),
+    st.lists(
+        st.tuples(st.sampled_from(IDS), targets, st.sampled_from([0.3, 1.0, 7.0])), max_size=6
+    ),
 )
 adds = st.tuples(
     st.just("add"),
     st.lists(written, min_size=1, max_size=3, unique_by=lambda p: p.id),
     st.lists(readings, min_size=3, max_size=3),
+    links,
 )
 deletes = st.tuples(
     st.just("delete"), st.lists(st.sampled_from(IDS), min_size=1, max_size=3, unique=True)
@@ -82,11 +97,41 @@ histories = st.lists(st.one_of(adds, adds, deletes, looks), min_size=2, max_size
 
 
 class Model:
-    """What a history should leave: passages by id, readings by text."""
+    """What a history should leave: passages by id, readings by text, edges by passage."""
 
     def __init__(self):
         self.passages = {}
         self.readings = {}
+        self.edges = {}
+
+    def add_to(self, memory, batch, spare, links):
+        """Add passages, and edges of them and of those that are there, unless `links` is None."""
+        items = self.add(batch, spare)
+        if links is None:
+            return memory.add_extracted(items)
+        links = [
+            (owner, target, weight)
+            for owner, target, weight in links
+            if owner in self.passages and target != ("to_passage", owner)
+        ]
+        self.edges |= {id_: {} for id_ in (*(p.id for p in batch), *(owner for owner, *_ in links))}
+        for owner, (name, target), weight in links:
+            key = name, normalise_phrase(target) if name == "to_phrase" else target
+            self.edges[owner][key] = max(weight, self.edges[owner].get(key, 0))
+        given = [Edge(o, **dict([target]), weight=weight) for o, target, weight in links]
+        return memory.add_extracted(items, edges=given)
+
+    def delete(self, ids):
+        for id_ in ids:
+            self.passages.pop(id_, None)
+            self.edges.pop(id_, None)
+
+    def linked(self):
+        return [
+            Edge(owner, **{name: target}, weight=weight)
+            for owner, own in self.edges.items()
+            for (name, target), weight in own.items()
+        ]
 
     def add(self, batch, spare):
         """Give each passage a reading, one per text, and take them in."""
@@ -105,14 +150,13 @@ def play(history, memory):
     model = Model()
     for step, *parts in history:
         if step == "add":
-            memory.add_extracted(model.add(*parts))
+            model.add_to(memory, *parts)
         elif step == "delete":
             (ids,) = parts
             report = memory.delete(ids)
             assert report.deleted == tuple(i for i in ids if i in model.passages)
             assert report.not_found == tuple(i for i in ids if i not in model.passages)
-            for id_ in ids:
-                model.passages.pop(id_, None)
+            model.delete(ids)
         else:
             memory.retrieve("notes")
     return model
@@ -128,7 +172,8 @@ def fresh(model, config, order=None):
     memory = opened(config)
     items = model.items()
     if items:
-        memory.add_extracted([items[i] for i in order] if order else items)
+        items = [items[i] for i in order] if order else items
+        memory.add_extracted(items, edges=model.linked()[::-1])
     return memory
 
 
@@ -151,6 +196,11 @@ def arrays(memory):
         "passage_counts": graph.passage_counts.tolist(),
         "synonyms": [part.tolist() for part in graph.synonyms],
         "edges": [part.tolist() for part in graph.phrase_edges(config)],
+        "targets": list(snapshot.whole.edges.names),
+        "user edges": [
+            getattr(snapshot.whole.edges, name).tolist()
+            for name in ("starts", "targets", "weights", "passages", "phrases")
+        ],
         "walks": [
             dense_of(graph.transition(config, with_passages=both).walk) for both in (True, False)
         ],
@@ -165,6 +215,11 @@ def arrays(memory):
             for kind in ("passage", "phrase", "triple")
             for keys in [memory._index._keys(kind)]
         },
+        "uses for edges": [
+            {name: keys.uses(name) for name in keys}
+            for held in [memory._index._columns._edges]
+            for keys in (held._targets, held._sources)
+        ],
         "rows": {
             kind: sum(int(block.any(axis=1).sum()) for block in table.view().blocks)
             for kind, table in memory._index._vectors.items()
@@ -178,7 +233,7 @@ def stored(memory):
     with memory._store.read() as reader:
         return {
             table.name: sorted(map(tuple, reader._connection.execute(sa.select(table))))
-            for table in (passages, extractions, vectors)
+            for table in (passages, edges, extractions, vectors)
         }
 
 
@@ -196,15 +251,15 @@ def rankings(memory):
     }
     for method, query in itertools.product(METHODS, QUERIES):
         found = memory.retrieve(query, k=100, config=method(**shape))
-        yield found.path, [(hit.passage.id, hit.score) for hit in found]
+        yield found.path, [(hit.passage.id, hit.score, hit.edges) for hit in found]
 
 
 def assert_same_answers(one, other):
     for (path, hits), (other_path, other_hits) in zip(rankings(one), rankings(other), strict=True):
         assert path == other_path
-        assert [id_ for id_, _ in hits] == [id_ for id_, _ in other_hits]
-        assert [score for _, score in hits] == pytest.approx(
-            [score for _, score in other_hits], abs=1e-9, rel=1e-9
+        assert [hit[::2] for hit in hits] == [hit[::2] for hit in other_hits]
+        assert [score for _, score, _ in hits] == pytest.approx(
+            [score for _, score, _ in other_hits], abs=1e-9, rel=1e-9
         )
 
 
@@ -259,11 +314,10 @@ def test_a_history_over_two_handles_and_reopening_ends_the_same(history, config,
         writer, watcher = (one, two) if turn % 2 else (two, one)
         kind, *parts = step
         if kind == "add":
-            writer.add_extracted(model.add(*parts))
+            model.add_to(writer, *parts)
         elif kind == "delete":
             writer.delete(parts[0])
-            for id_ in parts[0]:
-                model.passages.pop(id_, None)
+            model.delete(parts[0])
         else:
             watcher.close()
             again = opened(config, store=folder)
@@ -327,6 +381,10 @@ class Faulty:
         return self.embed(texts, kind)
 
 
+def following(passage):
+    return [Edge(passage, to_passage=IDS[IDS.index(passage.id) - 1])]
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
 def test_handles_and_threads_at_once_end_as_a_fresh_index(seed, on_disk, store_location, at_once):
@@ -347,7 +405,8 @@ def test_handles_and_threads_at_once_end_as_a_fresh_index(seed, on_disk, store_l
             handle, text = handles[number % 2], str(random.choice(TEXTS))
             if random.random() < 0.6:
                 passage = Passage(text, id=str(random.choice(IDS)))
-                handle.add_extracted([(passage, Extraction(triples=told[text]))])
+                item = (passage, Extraction(triples=told[text]))
+                handle.add_extracted([item], edges=following)
             else:
                 handle.delete(random.choice(IDS, 2).tolist())
             handle.retrieve("Who wrote the notes?")
@@ -355,11 +414,13 @@ def test_handles_and_threads_at_once_end_as_a_fresh_index(seed, on_disk, store_l
     at_once(*(partial(work, number) for number in range(4)))
     model = Model()
     model.passages = {p.id: p for p in first}
+    model.edges = {id_: {("to_passage", IDS[IDS.index(id_) - 1]): 1.0} for id_ in model.passages}
     model.readings = {text: Extraction(triples=triples) for text, triples in told.items()}
     with first, handles[1], fresh(model, config) as other:
         assert arrays(first) == arrays(handles[1]) == arrays(other)
         assert stored(first)[vectors.name] == stored(other)[vectors.name]
         assert stored(first)[extractions.name] == stored(other)[extractions.name]
+        assert stored(first)[edges.name] == stored(other)[edges.name]
 
 
 # -- 2: delete undoes add --------------------------------------------------------------------------
@@ -376,14 +437,22 @@ def test_delete_undoes_add(stays, goes, spare, config):
     goes = [dataclasses.replace(p, id=f"gone {p.id}") for p in goes]
     model = Model()
     items = model.add(stays + goes, spare)
+
+    def linked(passage):
+        """Edges of those that stay to those that go, too."""
+        for other in {p.id for p in stays + goes} - {passage.id}:
+            yield Edge(passage, to_passage=other)
+        yield Edge(passage, to_source="t")
+        yield Edge(passage, to_phrase=PHRASES[len(passage.text) % 8])
+
     with opened(config) as memory, opened(config) as never:
         if stays:
-            never.add_extracted(items[: len(stays)])
+            never.add_extracted(items[: len(stays)], edges=linked)
         before = arrays(never), stored(never), list(rankings(never))
-        never.add_extracted(items[len(stays) :])
+        never.add_extracted(items[len(stays) :], edges=linked)
         never.delete([p.id for p in goes])
         assert (arrays(never), stored(never), list(rankings(never))) == before
-        memory.add_extracted(items)
+        memory.add_extracted(items, edges=linked)
         memory.delete([p.id for p in goes])
         assert arrays(memory) == arrays(never)
         assert stored(memory) == stored(never)
@@ -392,7 +461,7 @@ def test_delete_undoes_add(stays, goes, spare, config):
 MARKS = {
     f"{first}yx{rest}".encode()
     for first in "Zz"
-    for rest in "text id title key value source subject relation object entity kind".split()
+    for rest in "text id title key value source subject relation object entity kind link".split()
 }
 MARKED = Passage(
     "Zyxtext " * 2000,  # over several database pages
@@ -406,6 +475,13 @@ MARKED_READING = Extraction(
     [("Zyxsubject", "Zyxrelation", "Zyxobject"), ("Ada", "met", "Zyxobject")],
     dropped={"Zyxkind": 1},
 )
+
+
+MARKED_EDGES = [
+    Edge("Zyxid", to_phrase="Zyxlink"),
+    Edge("Zyxid", to_source="Zyxlink"),
+    Edge("Zyxid", to_passage="p3"),
+]
 
 
 def traces(folder):
@@ -428,8 +504,8 @@ def crowd(n):
 def test_a_deleted_passage_leaves_no_trace_on_disk(tmp_path):
     with opened(store=tmp_path / "m") as memory:
         memory.add_extracted(crowd(30))
-        memory.add_extracted([(MARKED, MARKED_READING)])
-        assert traces(tmp_path) == {mark for mark in MARKS if mark.startswith(b"Z")}
+        memory.add_extracted([(MARKED, MARKED_READING)], edges=MARKED_EDGES)
+        assert {mark for mark in MARKS if mark.startswith(b"Z")} <= traces(tmp_path)
         memory.retrieve("Zyxtext")
         memory.delete(["Zyxid"])
         assert not traces(tmp_path)
@@ -441,8 +517,8 @@ def test_a_deleted_passage_leaves_no_trace_on_disk(tmp_path):
 @pytest.mark.sqlite
 def test_an_updated_passage_leaves_no_trace_of_what_it_was(tmp_path):
     with opened(store=tmp_path / "m") as memory:
-        memory.add_extracted([*crowd(30), (MARKED, MARKED_READING)])
-        memory.add_extracted([(Passage("Ada is back.", id="Zyxid"), Extraction())])
+        memory.add_extracted([*crowd(30), (MARKED, MARKED_READING)], edges=MARKED_EDGES)
+        memory.add_extracted([(Passage("Ada is back.", id="Zyxid"), Extraction())], edges=[])
         assert traces(tmp_path) == {b"Zyxid"}
     assert traces(tmp_path) == {b"Zyxid"}
 

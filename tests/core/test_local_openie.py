@@ -512,6 +512,15 @@ def test_any_text_gives_whole_triples(text: str) -> None:
     assert all(isinstance(entity, str) for entity in READER.query_entities(text))
 
 
+def test_words_of_a_name_that_hang_on_each_other_by_words_outside_are_read() -> None:
+    # "Brook falls is 1,140m": the parser hangs one word of the name on another, by a third.
+    text = (
+        "Brook Falls is a waterfall in Norway. Altitude of Brook falls is 1,140m above sea level."
+    )
+    read = READER.extract(f"Brook Falls\n{text}")
+    assert Triple("Brook Falls", "is waterfall in", "Norway") in read.triples
+
+
 def test_reading_is_deterministic_also_in_threads() -> None:
     texts = [text for text, _ in RULES.values()]
     expected = [READER.extract(text) for text in texts]

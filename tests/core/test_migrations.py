@@ -6,10 +6,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from hippo_core import Extraction, HippoRAG, Passage, SchemaVersionError, Status
+from hippo_core import Edge, Extraction, HippoRAG, Passage, SchemaVersionError, Status
 from hippo_core.locations import DATABASE
 from hippo_core.store import Store
-from hippo_core.tables import metadata
+from hippo_core.tables import SCHEMA_VERSION, metadata
 from hippo_core.testing import HashEmbedder
 
 VERSION_1 = """
@@ -57,9 +57,9 @@ def columns(connection, table):
     return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A store as version 1 wrote it: three versions of one namespace, one of another."""
+@pytest.fixture(params=[1, 2])
+def folder(request, tmp_path):
+    """A store of an older schema: three versions of one namespace, one of another."""
     with HippoRAG(None, HashEmbedder(), store=tmp_path / "new") as memory:
         memory.add_extracted(ITEMS)
         memory.add_extracted([(Passage("Gone.", id="gone"), Extraction())])
@@ -68,6 +68,12 @@ def folder(tmp_path):
             writer.save_extraction("default", "k" * 64, "reader", PENDING)
             writer.save_entities("unread", "e" * 64, "reader", ["Eve"])
             writer.save_vectors("unrecorded", "phrase", {"ada": np.ones(2, dtype=np.float32)})
+    if request.param == 2:
+        with closing(sqlite3.connect(tmp_path / "new" / DATABASE)) as old:
+            old.execute("DROP TABLE hippo_edges")
+            old.execute("UPDATE hippo_settings SET value = '2' WHERE name = 'schema'")
+            old.commit()
+        return (tmp_path / "new").rename(tmp_path / "m")
     (tmp_path / "m").mkdir()
     with closing(sqlite3.connect(tmp_path / "m" / DATABASE)) as old:
         old.execute("PRAGMA journal_mode=WAL")
@@ -85,7 +91,7 @@ def folder(tmp_path):
     return tmp_path / "m"
 
 
-def test_a_store_of_version_1_opens_with_all_that_it_held(folder):
+def test_an_older_store_opens_with_all_that_it_held(folder):
     with HippoRAG(None, HashEmbedder(), store=folder, create=False) as memory:
         assert list(memory) == sorted((p for p, _ in ITEMS), key=lambda p: p.id)
         assert memory.retrieve("Who wrote notes?").path.used_graph
@@ -114,7 +120,8 @@ def test_a_migrated_store_has_the_tables_of_a_new_one(folder, tmp_path):
             connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         )
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert not connection.execute("SELECT * FROM hippo_settings WHERE value = '1'").fetchall()
+        schema = connection.execute("SELECT value FROM hippo_settings WHERE name = 'schema'")
+        assert schema.fetchone() == (str(SCHEMA_VERSION),)
         for table in metadata.tables.values():
             assert columns(connection, table.name) == [c.name for c in table.columns]
     indexes = {index.name for table in metadata.tables.values() for index in table.indexes}
@@ -124,17 +131,21 @@ def test_a_migrated_store_has_the_tables_of_a_new_one(folder, tmp_path):
 def test_a_migrated_store_goes_on(folder):
     for _ in range(2):
         with HippoRAG(None, HashEmbedder(), store=folder) as memory:
-            memory.add_extracted([(Passage("Bob read.", id="bob"), PENDING)])
+            memory.add_extracted(
+                [(Passage("Bob read.", id="bob"), PENDING)], edges=[Edge("bob", to_passage="ada")]
+            )
             assert len(memory) == 3
+            assert memory.stats().user_edges == 1
             memory.delete(["bob"])
+            assert memory.verify().ok
             assert [p.id for p in memory] == ["ada", "nothing"]
 
 
-def test_a_migration_that_fails_leaves_version_1(folder, monkeypatch):
-    def fail(_connection):
+def test_a_migration_that_fails_leaves_the_older_version(folder, monkeypatch):
+    def fail(*_args, **_kwargs):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("hippo_core.migrations.metadata.create_all", fail)
+    monkeypatch.setattr("hippo_core.migrations.edges.create", fail)
     before = dump(folder)
     with pytest.raises(ZeroDivisionError):
         Store(folder)
@@ -158,9 +169,11 @@ def test_handles_that_migrate_one_store_at_once_share_it(folder, at_once):
 
 def test_what_is_no_known_version_is_refused(folder):
     with closing(sqlite3.connect(folder / DATABASE)) as connection:
-        connection.execute("UPDATE settings SET value = '7' WHERE name = 'schema'")
+        names = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE '%settings'")
+        ((table,),) = names.fetchall()
+        connection.execute(f"UPDATE {table} SET value = '7' WHERE name = 'schema'")
         connection.commit()
     before = dump(folder)
-    with pytest.raises(SchemaVersionError, match="version 7.* version 2; upgrade"):
+    with pytest.raises(SchemaVersionError, match="version 7.* version 3; upgrade"):
         Store(folder)
     assert dump(folder) == before

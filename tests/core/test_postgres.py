@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from hippo_core import (
+    Edge,
     Extraction,
     HippoRAG,
     InputError,
@@ -129,6 +130,20 @@ def test_our_tables_have_our_prefix(url, driver):
     assert all(name.startswith("hippo_") for (name,) in found)
     found = driver.execute("SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()")
     assert all(name.startswith("hippo_") for (name,) in found)
+
+
+@server
+def test_a_store_of_schema_2_is_brought_to_the_present_one(url, driver, at_once):
+    items = [(Passage(text, id=text), Extraction()) for text in "ab"]
+    with HippoRAG(None, HashEmbedder(), store=url) as memory:
+        memory.add_extracted(items)
+    driver.execute("DROP TABLE hippo_edges")
+    driver.execute("UPDATE hippo_settings SET value = '2' WHERE name = 'schema'")
+    at_once(*[lambda: Store(url).close()] * 3)
+    with HippoRAG(None, HashEmbedder(), store=url) as memory:
+        memory.add_extracted(items, edges=[Edge("a", to_passage="b")])
+        assert memory.stats().user_edges == 1
+        assert memory.verify().ok
 
 
 @server

@@ -1,6 +1,7 @@
 """From a query to ranked passages: the paths, the choice, the ablations and the borders."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,9 +116,13 @@ def test_a_dense_path_is_dense_retrieval(path, memory_on, corpora):
         RetrievalPath.UNFILTERED_FAILED,
     ],
 )
-def test_an_unfiltered_path_keeps_every_linked_triple(path, memory_on, corpora):
-    found = memory_on(path).retrieve(corpora.one_query)
-    assert len(kept(found)) == 5
+def test_an_unfiltered_path_keeps_what_is_linked_without_a_judge(path, memory_on, corpora):
+    memory = memory_on(path)
+    found = memory.retrieve(corpora.one_query)
+    alone = memory.retrieve(corpora.one_query, config=HippoConfig(recognition_memory=False))
+    assert kept(found) == kept(alone) != []
+    published = memory.retrieve(corpora.one_query, config=HippoConfig.hipporag2())
+    assert len(kept(published)) == len(published.triples) == 5
     assert [t.score for t in found.triples] == sorted(
         (t.score for t in found.triples), reverse=True
     )
@@ -134,7 +139,7 @@ def test_the_detail_says_what_went_wrong(memory_on, corpora):
 
 def test_none_kept_is_no_unreadable_reply(memory_on, corpora):
     found = memory_on(RetrievalPath.DENSE_NONE_KEPT).retrieve(corpora.one_query)
-    assert len(found.triples) == 5  # shown, none kept
+    assert len(found.triples) == 7  # all that there are were shown, none kept
     assert not kept(found)
     assert not found.detail
 
@@ -464,7 +469,7 @@ def test_more_may_be_kept_where_the_config_says(open_memory, corpora):
     memory.add_extracted(corpora.bridge_items())
     for limit in (1, 4, 9):
         config = HippoConfig(recognition_limit=limit)
-        assert len(kept(memory.retrieve(corpora.one_query, config=config))) == min(limit, 5)
+        assert len(kept(memory.retrieve(corpora.one_query, config=config))) == min(limit, 7)
 
 
 def test_the_judge_sees_display_forms_best_first(open_memory):
@@ -667,7 +672,6 @@ def test_a_calls_config_counts_for_that_call_alone(open_memory, corpora):
     ("opened_with", "asked_for", "name"),
     [
         (HippoConfig(), HippoConfig(synonymy_threshold=0.7), "synonymy_threshold"),
-        (HippoConfig(), HippoConfig(triple_rendering="words"), "triple_rendering"),
         (HippoConfig(synonymy=False), HippoConfig(), "synonymy=True"),
     ],
 )
@@ -684,8 +688,18 @@ def test_a_config_that_shapes_the_index_otherwise_is_refused(
 # -- explanations ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("rendering", ["words", "tuple"])
+def test_a_query_has_the_rendering_of_its_memory_whatever_it_says(rendering, open_memory, corpora):
+    memory = open_memory(config=HippoConfig(triple_rendering=rendering))
+    memory.add_extracted(corpora.bridge_items())
+    for other in (HippoConfig(), HippoConfig.hipporag2()):
+        given = memory.retrieve(corpora.one_query, config=other)
+        own = memory.retrieve(corpora.one_query, config=other.but(triple_rendering=rendering))
+        assert given == replace(own, usage=given.usage)
+
+
 def test_a_passage_is_explained_by_triples_that_touch_its_phrases(open_memory, corpora):
-    memory = open_memory(recognition=Choosing("Zora"))
+    memory = open_memory(recognition=Choosing("Zora"), config=HippoConfig.hipporag2())
     items = corpora.bridge_items()
     many = [("Zora Quint", "met", f"person {i}") for i in range(9)]
     items.append((Passage("Zora met many.", id="many"), Extraction(triples=many)))

@@ -81,7 +81,7 @@ def test_a_store_has_an_id_of_its_own(store_location):
 def test_another_rendering_of_triples_is_an_error_that_says_so(filled):
     with (
         HippoRAG(
-            None, HashEmbedder(), store=filled, config=HippoConfig(triple_rendering="words")
+            None, HashEmbedder(), store=filled, config=HippoConfig(triple_rendering="tuple")
         ) as memory,
         pytest.raises(StoreCorruptError, match="triple_rendering: open it with that"),
     ):

@@ -209,8 +209,8 @@ BROKEN = {
         ("passage", "Rome fell."),
     ),
     "a triple's vector deleted": (
-        V.delete().where(_vector("triple", "('rome', 'fell', 'ada')")),
-        ("triple", "('rome', 'fell', 'ada')"),
+        V.delete().where(_vector("triple", "rome fell ada")),
+        ("triple", "rome fell ada"),
     ),
     "a vector cut": (
         V.update().where(_vector("phrase", "bob")).values(vector=b"12345"),
@@ -226,7 +226,7 @@ BROKEN = {
     ),
     "a triple's vector of endless numbers": (
         V.update()
-        .where(_vector("triple", "('rome', 'fell', 'ada')"))
+        .where(_vector("triple", "rome fell ada"))
         .values(vector=_blob(*[np.inf] * 16)),
         ("triple", "rome", "length"),
     ),

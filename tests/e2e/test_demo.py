@@ -28,7 +28,7 @@ def demo() -> ModuleType:
     return module
 
 
-def test_hipporag2_finds_all_needed_passages_for_30_percent_more_questions_than_dense(
+def test_the_graph_finds_all_needed_passages_for_30_percent_more_questions_than_dense(
     demo: ModuleType,
 ) -> None:
     retriever = demo.build()
@@ -41,7 +41,7 @@ def test_hipporag2_finds_all_needed_passages_for_30_percent_more_questions_than_
         if not question.answered_by(ids):
             missed.append(question.text)
     assert len(demo.questions()) >= 20
-    assert by_graph >= 1.3 * by_dense, f"dense {by_dense}, HippoRAG 2 {by_graph}, missed: {missed}"
+    assert by_graph >= 1.3 * by_dense, f"dense {by_dense}, graph {by_graph}, missed: {missed}"
 
 
 def test_no_question_is_answered_by_one_passage(demo: ModuleType) -> None:
@@ -65,7 +65,7 @@ def test_the_demo_prints_both_rankings_the_triples_and_its_misses() -> None:
     asked = re.findall(r"^\d+\. .+\?$", done.stdout, flags=re.M)
     assert len(asked) == 26
     assert done.stdout.count("dense    ") >= 26
-    assert re.search(r"Missed by HippoRAG 2: \d+", done.stdout)
+    assert re.search(r"Missed by hippo-core: \d+", done.stdout)
     assert (
         len(re.findall(r"brought up by\n      [\w-]+: .+ - .+ - .+$", done.stdout, flags=re.M))
         == 26
