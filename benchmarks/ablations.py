@@ -82,7 +82,7 @@ LINKING: tuple[tuple[str, Mapping[str, Any]], ...] = (
     *((f"context {w}", {"context": w}) for w in (0.25, 1.0)),
     *((f"anchors {w}", {"anchors": w}) for w in (0.4, 0.8)),
     ("anchors by 1/sqrt C", {"anchor_exponent": 0.5}),
-    *((f"meeting points {w}", {"meeting": w}) for w in (0.1, 0.4)),
+    *((f"meeting points {w}", {"meeting": w}) for w in (0.2, 0.8)),
     *((f"BM25 {w} in context", {"lexical_context": w}) for w in (0.1, 0.3)),
     *(
         (f"BM25 {w} in context and seeds", {"lexical_context": w, "lexical_seeds": w})

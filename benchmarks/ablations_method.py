@@ -43,7 +43,7 @@ class Method:
     anchors: float = 0.6
     anchor_exponent: float = 1.0
     """Of |C(v)|, by which an anchor is divided."""
-    meeting: float = 0.2
+    meeting: float = 0.4
     lexical_context: float = 0.0
     """BM25 beside the dense score of the passages that state a triple."""
     lexical_seeds: float = 0.0

@@ -63,7 +63,7 @@ class HippoConfig:
     """Of the best passage that states it, see `linking.context` (HippoRAG 2: 0)."""
     anchor_weight: float = 0.6
     """Of the most specific phrase that stands in the query, see `linking.anchoring` (0)."""
-    meeting_weight: float = 0.2
+    meeting_weight: float = 0.4
     """Of a phrase at which phrases of the query meet, see `linking.meeting` (0)."""
     linked_triples: int = 5
     """Triples that the query is linked to at the most, where nobody judges them."""
