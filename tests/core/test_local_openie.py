@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hippo_core.errors import MissingDependencyError
 from hippo_core.ports import OpenIE
-from hippo_core.types import Status
+from hippo_core.types import Status, Triple
 
 spacy = pytest.importorskip("spacy", reason="spaCy is missing: pip install 'hippo-core[local]'")
 
