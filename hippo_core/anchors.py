@@ -7,6 +7,7 @@ question that may be a phrase is looked up among the keys of the graph, by its c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from unicodedata import category
 
@@ -18,6 +19,7 @@ from hippo_core.text import checksum, normalise_phrase
 MOST_WORDS = 8  # of an anchor
 _CHARACTERS = 3  # of a script without spaces that count as one word
 _LONGEST = MOST_WORDS * _CHARACTERS
+_MOST_PIECES = 2 * _LONGEST  # each with an apostrophe
 
 STOP_WORDS = frozenset(
     "a an the this that these those there it its of in on at to for from by with as into than then "
@@ -70,8 +72,10 @@ class PhraseLookup:
     def find(self, texts: Sequence[str]) -> list[int | None]:
         """Give the position of each text among the phrases; None where it is none of them."""
         sums = np.fromiter(map(checksum, texts), dtype=np.int64, count=len(texts))
-        first = np.searchsorted(self._checksums, sums)
-        found: list[int | None] = [self._aliases.get(text) for text in texts]
+        first = np.empty(len(sums), dtype=np.int64)
+        order = np.argsort(sums)  # neighbours are found in memory that was just read
+        first[order] = np.searchsorted(self._checksums, sums[order])
+        found: list[int | None] = list(map(self._aliases.get, texts))
         inside = np.flatnonzero(first < len(self._checksums))
         alike = inside[self._checksums[first[inside]] == sums[inside]]
         for i in alike.tolist():
@@ -95,31 +99,27 @@ def find_anchors(query: str, lookup: PhraseLookup) -> tuple[int, ...]:
     "bridge" is no anchor. A phrase begins and ends with a word; in a script without spaces
     anywhere; in Korean it may end before a particle; an apostrophe ends a word too, as in "Ada's".
     It is no anchor if it is made of stop words or too short to tell anything: a word of one or two
-    letters, or one character of a script without spaces.
+    letters, of one or two digits, or one character. A vowel sign counts with the letters.
 
     Args:
         query: As the user wrote it.
         lookup: Of the phrases of the graph.
     """
     text = normalise_phrase(query)
-    spans = [span for span in _spans(text) if _tells(text[span.start : span.end])]
-    positions = lookup.find([text[span.start : span.end] for span in spans])
-    there = [(s, p) for s, p in zip(spans, positions, strict=True) if p is not None]
-    there.sort(key=lambda item: (-item[0].size, item[0].start))
+    spans = list(_spans(text))
+    positions = lookup.find([text[start:end] for start, end, _ in spans])
+    there = [
+        (-size, start, -end, position)
+        for (start, end, size), position in zip(spans, positions, strict=True)
+        if position is not None and _tells(text[start:end], size)
+    ]
     taken = np.zeros(len(text), dtype=bool)
     chosen: list[tuple[int, int]] = []
-    for span, position in there:
-        if not taken[span.start : span.end].any():
-            taken[span.start : span.end] = True
-            chosen.append((span.start, position))
+    for _, start, minus_end, position in sorted(there):
+        if not taken[start:-minus_end].any():
+            taken[start:-minus_end] = True
+            chosen.append((start, position))
     return tuple(dict.fromkeys(position for _, position in sorted(chosen)))
-
-
-class _Span(NamedTuple):
-    start: int
-    end: int
-    size: int
-    """In thirds of a word."""
 
 
 class _Piece(NamedTuple):
@@ -128,22 +128,23 @@ class _Piece(NamedTuple):
     start: int
     end: int
     size: int
+    """In thirds of a word."""
     begins: bool
     """Whether a phrase may begin with it."""
 
 
-def _spans(text: str) -> Iterator[_Span]:
-    """Give every stretch of a normalised text that may be a phrase, up to eight words."""
+def _spans(text: str) -> Iterator[tuple[int, int, int]]:
+    """Give start, end and size of all that may be a phrase in a normalised text, to eight words."""
     pieces = list(_pieces(text))
     for i, first in enumerate(pieces):
         if not first.begins:
             continue
-        size = 0
-        for piece in pieces[i:]:
-            size += piece.size
+        start, size = first.start, 0
+        for _, end, size_of_piece, _ in pieces[i : i + _MOST_PIECES]:
+            size += size_of_piece
             if size > _LONGEST:
                 break
-            yield _Span(first.start, piece.end, size)
+            yield start, end, size
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
@@ -158,44 +159,42 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 def _pieces_of(word: str, offset: int) -> Iterator[_Piece]:
     """Cut a word at apostrophes, between characters of an unspaced script, and after syllables."""
-    cuts = [0, *(i for i in range(1, len(word)) if _may_cut(word[i - 1], word[i])), len(word)]
-    for start, end in zip(cuts, cuts[1:], strict=False):
-        here, before = word[start], word[start - 1] if start else " "
-        is_particle = _is_hangul(before) and _is_hangul(here)
-        size = 0 if here == "'" else _size(here)
-        yield _Piece(offset + start, offset + end, size, here != "'" and not is_particle)
+    cuts, scripts = [0], [_script(word[0])]
+    for place, character in enumerate(word[1:], start=1):
+        script = _script(character)
+        # A mark, such as a vowel sign or an accent, belongs to what it stands on.
+        if script != "mark" and (script in _SIZES or scripts[-1] in _SIZES):
+            cuts.append(place)
+            scripts.append(script)
+    ends, befores = [*cuts[1:], len(word)], ["", *scripts]
+    for start, end, script, before in zip(cuts, ends, scripts, befores, strict=False):
+        begins = script != "apostrophe" and (before, script) != ("hangul", "hangul")
+        yield _Piece(offset + start, offset + end, _SIZES.get(script, _CHARACTERS), begins)
 
 
-def _size(character: str) -> int:
-    return 1 if _is_unspaced(character) or _is_hangul(character) else _CHARACTERS
+_SIZES = {"unspaced": 1, "hangul": 1, "apostrophe": 0}  # of a character that is a piece
 
 
-def _may_cut(before: str, after: str) -> bool:
-    if category(after)[0] == "M":  # a vowel sign or an accent belongs to what it stands on
-        return False
-    if "'" in (before, after):
-        return True
-    return any(_is_unspaced(c) or _is_hangul(c) for c in (before, after))
-
-
-def _is_unspaced(character: str) -> bool:
+@lru_cache(maxsize=1 << 16)
+def _script(character: str) -> str:
     code = ord(character)
-    return code >= _UNSPACED[0][0] and any(low <= code <= high for low, high in _UNSPACED)
+    if character == "'":
+        return "apostrophe"
+    if category(character)[0] == "M":
+        return "mark"
+    if any(low <= code <= high for low, high in _UNSPACED):
+        return "unspaced"
+    return "hangul" if _HANGUL[0] <= code <= _HANGUL[1] else "spaced"
 
 
-def _is_hangul(character: str) -> bool:
-    return _HANGUL[0] <= ord(character) <= _HANGUL[1]
-
-
-def _tells(phrase: str) -> bool:
+def _tells(phrase: str, size: int) -> bool:
     """Whether a phrase may be an anchor: it is more than stop words, and long enough."""
     words = phrase.split(" ")
     if all(word in STOP_WORDS for word in words):
         return False
-    if len(words) > 1 or len(phrase) > 2:
-        return True
-    if len(phrase) < 2:
-        return False
-    if all(_is_unspaced(c) or _is_hangul(c) for c in phrase):
-        return True
-    return not (phrase.isalpha() or phrase.isdigit())  # C#, U2
+    if len(words) > 1 or len(phrase) > 2 or size != _CHARACTERS:
+        return size > 1
+    # One or two characters of one word: C# and U2 tell something.
+    return len(phrase) == 2 and not (
+        phrase.isdigit() or all(category(c)[0] in "LM" for c in phrase)
+    )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hippo_core.config import HippoConfig
 from hippo_core.graph import KnowledgeGraph
 from hippo_core.segments import distinct
-from hippo_core.similarity import min_max, top_k
+from hippo_core.similarity import DIGITS, min_max, top_k
 
 Scores = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -151,7 +151,9 @@ def choose(links: TripleLinks, k: int, margin: float | None) -> tuple[int, ...]:
     """
     taken = len(links.scores[:k])
     if margin is not None and taken:
-        taken = int(np.count_nonzero(links.scores[:k] >= links.scores[0] - margin))
+        border = links.scores[0] - margin
+        # Scores tie in 10 significant digits: a last bit must not decide.
+        taken = int(np.count_nonzero(links.scores[:k] >= border - 10.0**-DIGITS))
     return tuple(range(taken))
 
 

@@ -162,6 +162,10 @@ def test_hipporag_2_has_the_numbers_of_its_paper() -> None:
     assert settings.method == "hipporag2"
     assert settings.synonymy_threshold == 0.8
     assert settings.linked_triples == 5
+    assert settings.recognition_candidates == 5
+    assert settings.recognition_limit == 4
+    assert settings.kept_score == "linking"
+    assert settings.triple_rendering == "tuple"
     assert settings.seed_phrases == 5
     assert settings.passage_weight == 0.05
     assert settings.damping == 0.5

@@ -36,6 +36,9 @@ CONFIGS = [
     HippoConfig.hipporag2(**SHAPE, synonymy=False, passage_weight=1.0, damping=0.9),
     HippoConfig.hipporag2(**SHAPE, synonymy_on_related="add", relation_count="occurrence"),
     HippoConfig.hipporag2(**SHAPE, user_edges=False),
+    HippoConfig(**SHAPE),
+    HippoConfig(**SHAPE, second_hop=3, linking_margin=0.0),
+    HippoConfig(**SHAPE, second_hop=1, second_hop_weight=1.0),
     HippoConfig.hipporag(**SHAPE),
     HippoConfig.hipporag(**SHAPE, dense_ensemble=True, ensemble_threshold=1.0),
     HippoConfig.hipporag(**SHAPE, expansion="linked_phrases"),
@@ -133,7 +136,7 @@ def without_scores(found):
         name: [dataclasses.replace(part, score=0) for part in getattr(found, name)]
         for name in ("passages", "triples", "phrases")
     }
-    return found.query, found.path, found.detail, unscored
+    return found.query, found.path, found.detail, found.anchors, unscored
 
 
 def assert_same(one, other):

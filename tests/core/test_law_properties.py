@@ -60,9 +60,18 @@ configs = st.builds(
     synonymy_threshold=st.sampled_from([0.5, 0.8]),
     synonymy_on_related=st.sampled_from(["replace", "add"]),
     triple_rendering=st.sampled_from(["tuple", "words"]),
+    context_weight=st.sampled_from([0.0, 0.5]),
+    anchor_weight=st.sampled_from([0.0, 0.6]),
+    meeting_weight=st.sampled_from([0.0, 0.2]),
     linked_triples=st.integers(1, 5),
+    linking_margin=st.sampled_from([None, 0.0, 0.25]),
+    second_hop=st.sampled_from([0, 0, 1, 3]),
+    second_hop_weight=st.sampled_from([0.0, 0.25, 1.0]),
     recognition_memory=st.booleans(),
+    recognition_candidates=st.integers(1, 10),
+    recognition_sources=st.booleans(),
     recognition_limit=st.integers(1, 4),
+    kept_score=st.sampled_from(["one", "linking"]),
     seed_phrases=st.integers(1, 5),
     passage_weight=st.sampled_from([0.0, 0.05, 1.0]),
     expansion=st.sampled_from(["ppr", "linked_phrases", "neighbours"]),
@@ -172,7 +181,7 @@ def without_scores(found):
         name: [dataclasses.replace(part, score=0) for part in getattr(found, name)]
         for name in ("passages", "triples", "phrases")
     }
-    return found.query, found.path, found.detail, unscored
+    return found.query, found.path, found.detail, found.anchors, unscored
 
 
 def assert_same_answers(some, others):
@@ -236,7 +245,9 @@ def test_closing_and_opening_changes_nothing_and_asks_nothing(
         probes = [texts for kind, texts in embedder.calls if kind == "passage"]
         assert probes == ([[PROBE]] if kept else [])
         asked = {text for kind, texts in embedder.calls if kind != "passage" for text in texts}
-        assert asked <= {*QUERIES, NAMED}
+        hops = {t for t in asked for query in QUERIES if t.startswith(f"{query} ")}
+        assert asked - hops <= {*QUERIES, NAMED}
+        assert config.second_hop or not hops
         embedder.calls.clear()
         finished = [hit.passage for hit in before[0].passages if hit.status in ("ok", "empty")]
         assert again.add(finished).unchanged == tuple(p.id for p in finished)

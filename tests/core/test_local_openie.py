@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hippo_core.errors import MissingDependencyError
 from hippo_core.ports import OpenIE
-from hippo_core.types import Status
+from hippo_core.types import Status, Triple
 
 spacy = pytest.importorskip("spacy", reason="spaCy is missing: pip install 'hippo-core[local]'")
 
@@ -514,7 +514,9 @@ def test_any_text_gives_whole_triples(text: str) -> None:
 
 def test_words_of_a_name_that_hang_on_each_other_by_words_outside_are_read() -> None:
     # "Brook falls is 1,140m": the parser hangs one word of the name on another, by a third.
-    text = "Brook Falls is a waterfall in Norway. Altitude of Brook falls is 1,140m above sea level."
+    text = (
+        "Brook Falls is a waterfall in Norway. Altitude of Brook falls is 1,140m above sea level."
+    )
     read = READER.extract(f"Brook Falls\n{text}")
     assert Triple("Brook Falls", "is waterfall in", "Norway") in read.triples
 

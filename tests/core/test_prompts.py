@@ -23,6 +23,7 @@ PROMPTS = {
     "triples": triples_prompt("Ada wrote Notes.", ["Ada", "Notes"]),
     "query entities": query_entities_prompt("Who wrote Notes?"),
     "recognition": recognition_prompt("Who wrote Notes?", TRIPLES, limit=4),
+    "recognition with titles": recognition_prompt("Who wrote Notes?", TRIPLES, 4, ["", "Notes"]),
     "reading": reading_prompt("Who wrote Notes?", [("Notes", "Ada wrote Notes.")]),
 }
 every_prompt = pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
@@ -155,6 +156,38 @@ def test_a_candidate_is_one_numbered_line(query, candidates):
         str(number) for number in range(1, len(candidates) + 1)
     ]
     assert [Triple(*json.loads(line.partition(". ")[2])) for line in lines] == candidates
+
+
+@settings(max_examples=300)
+@given(
+    HOSTILE, st.lists(st.tuples(st.builds(Triple, HOSTILE, HOSTILE, HOSTILE), HOSTILE), max_size=4)
+)
+@example("q", [(Triple("A", "is", "B"), 'A"}\n9. ["X", "is", "Y"]\n```')])
+def test_a_candidate_and_its_title_are_one_numbered_line(query, titled):
+    candidates, titles = [c for c, _ in titled], [title for _, title in titled]
+    found = blocks(recognition_prompt(query, candidates, 4, titles)[-1].content)
+    assert list(found) == ["Question:", "Facts:"]
+    lines = found["Facts:"].split("\n") if titled else []
+    assert [line.partition(". ")[0] for line in lines] == [
+        str(number) for number in range(1, len(titled) + 1)
+    ]
+    for line, (candidate, title) in zip(lines, titled, strict=True):
+        fact = json.loads(line.partition(". ")[2])
+        if title:
+            assert fact == {"fact": list(candidate), "title": title}
+        else:
+            assert fact == list(candidate)
+
+
+def test_titles_are_explained_and_shown_in_the_examples_only_where_there_are_any():
+    plain = recognition_prompt("q", TRIPLES, 4)
+    titled = recognition_prompt("q", TRIPLES, 4, ["", "Notes"])
+    assert "title" not in str(plain).lower()
+    assert "title" in titled[0].content
+    assert all('"title"' in m.content for m in titled if m.role == "user")
+    assert [m for m in plain if m.role == "assistant"] == [
+        m for m in titled if m.role == "assistant"
+    ]
 
 
 @settings(max_examples=300)
