@@ -149,8 +149,9 @@ class HippoConfig:
             "synonymy_threshold", 0 < self.synonymy_threshold <= 1, "above 0 and at most 1"
         )
         self._require("synonymy_limit", self.synonymy_limit > 0, "above 0")
-        for name in ("context_weight", "anchor_weight", "meeting_weight", "passage_weight"):
-            self._require(name, getattr(self, name) >= 0, "at least 0")
+        self._require("passage_weight", 0 <= self.passage_weight, "at least 0")
+        for name in ("context_weight", "anchor_weight", "meeting_weight"):
+            self._require(name, 0 <= getattr(self, name) <= 1e6, "between 0 and 1e6")
         if self.linking_margin is not None:
             self._require("linking_margin", self.linking_margin >= 0, "at least 0, or None")
         self._require("second_hop", self.second_hop >= 0, "at least 0")

@@ -26,10 +26,6 @@ TARGET_KINDS: tuple[TargetKind, ...] = ("passage", "phrase", "source")
 """In the order in which targets are sorted."""
 
 
-HEAVIEST = 1e100
-"""Weight of an edge at the most: so the weights of any number of them have a finite sum."""
-
-
 class Target(NamedTuple):
     """What an edge of the user's goes to: a passage's id, a phrase key or a source."""
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hippo_core.contributions import HEAVIEST
 from hippo_core.corpus import SUBJECT, TRIPLE, Corpus
+from hippo_core.types import HEAVIEST
 from hippo_core.user_edges import UserEdges
 
 _Numbers = NDArray[np.int64]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from hippo_core.errors import InputError
-from hippo_core.types import Edge, Passage
+from hippo_core.types import HEAVIEST, Edge, Passage
 
 EdgeFinder = Callable[[Passage], Iterable[Edge]]
 To = Literal["passage", "source", "phrase"]
@@ -38,6 +39,11 @@ class RegexEdges:
 
     def __post_init__(self) -> None:
         _check_to(self.to)
+        _check_weight(self.weight)
+        if isinstance(self.pattern, bytes) or isinstance(
+            getattr(self.pattern, "pattern", None), bytes
+        ):
+            raise InputError(f"the pattern must be of str, got {self.pattern!r}")
         try:
             object.__setattr__(self, "pattern", re.compile(self.pattern))
         except (re.error, TypeError) as error:
@@ -82,6 +88,7 @@ class MetadataEdges:
 
     def __post_init__(self) -> None:
         _check_to(self.to)
+        _check_weight(self.weight)
         if not isinstance(self.key, str):
             raise InputError(f"key must be a str, got {type(self.key).__name__}")
 
@@ -103,6 +110,12 @@ class MetadataEdges:
 def _check_to(to: object) -> None:
     if to not in get_args(To):
         raise InputError(f"to must be one of {', '.join(get_args(To))}, got {to!r}")
+
+
+def _check_weight(weight: object) -> None:
+    is_number = isinstance(weight, Real) and not isinstance(weight, bool)
+    if not is_number or not 0 < float(weight) <= HEAVIEST:  # type: ignore[arg-type]
+        raise InputError(f"weight must be above 0 and at most {HEAVIEST:g}, got {weight!r}")
 
 
 def _edge(passage: Passage, to: To, name: str, weight: float) -> Edge:

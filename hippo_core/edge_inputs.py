@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from hippo_core.contributions import HEAVIEST, Target
+from hippo_core.contributions import Target
 from hippo_core.edge_finders import EdgeFinder
 from hippo_core.errors import InputError
 from hippo_core.inputs import checked_passage
 from hippo_core.text import canonical_json, normalise_phrase
-from hippo_core.types import Edge, Passage
+from hippo_core.types import HEAVIEST, Edge, Passage
 
 GivenEdges = Iterable[Edge | EdgeFinder] | EdgeFinder
 EdgesById = dict[str, dict[Target, float]]
@@ -34,8 +34,11 @@ def checked_edges(given: GivenEdges | None, passages: Sequence[Passage]) -> Edge
         return None
     explicit, finders = _sorted_out(given)
     found: EdgesById = {p.id: {} for p in passages if p.full_text.strip()}
+    blank = {p.id for p in passages} - found.keys()  # which are skipped, with their edges
     for edge in explicit:
         owner, target, weight = _checked(edge)
+        if owner in blank:
+            continue
         if target == Target("passage", owner):
             raise InputError(f"the edge from {owner!r} goes to itself; leave it out")
         if target == _NO_PHRASE:

@@ -160,17 +160,18 @@ def choose(links: TripleLinks, k: int, margin: float | None) -> tuple[int, ...]:
 # -- second hop ------------------------------------------------------------------------------------
 
 
-def neighbouring(triple: int, graph: KnowledgeGraph) -> Positions:
+def neighbouring(triple: int, graph: KnowledgeGraph, *, synonymy: bool = True) -> Positions:
     """Give the triples that hold a phrase of this one, or a synonym of one, sorted."""
-    ends = distinct(graph.triple_phrases[triple])
-    left, right, _ = graph.synonyms
-    alike = np.concatenate([right[np.isin(left, ends)], left[np.isin(right, ends)], ends])
+    ends = alike = distinct(graph.triple_phrases[triple])
+    if synonymy:
+        left, right, _ = graph.synonyms
+        alike = np.concatenate([right[np.isin(left, ends)], left[np.isin(right, ends)], ends])
     near = graph.touching(distinct(alike))
     return np.setdiff1d(near, [triple], assume_unique=True)
 
 
 def hop(
-    candidates: Sequence[Positions], cosines: Sequence[Scores], taken: Positions, k: int
+    candidates: Sequence[Positions], cosines: Sequence[Scores], seen: Positions, k: int
 ) -> TripleLinks:
     """Give the k triples that lead on best from those that are taken.
 
@@ -180,13 +181,13 @@ def hop(
     Args:
         candidates: The triples beside each taken one.
         cosines: Of each candidate with the text of the query and that taken triple.
-        taken: They themselves are no candidates.
+        seen: Those that were taken, or judged and not taken, are no candidates.
         k: How many, those with a positive cosine at the most.
     """
     near, which = np.unique(np.concatenate([*candidates]), return_inverse=True)
     scores = np.full(len(near), -1.0)
     np.maximum.at(scores, which, np.concatenate([*cosines]))
-    usable = ~np.isin(near, taken) & (scores > 0)
+    usable = ~np.isin(near, seen) & (scores > 0)
     near, scores = near[usable], scores[usable]
     best = top_k(scores, k)
     return TripleLinks(

@@ -70,5 +70,9 @@ class RecognitionMemory(Protocol):
     """A judge of linked triples that needs no chat model."""
 
     def choose(self, query: str, candidates: Sequence[Triple]) -> Sequence[int]:
-        """Give the 0-based positions of the candidates that help to answer; empty if none does."""
+        """Give the 0-based positions of the candidates that help to answer; empty if none does.
+
+        Other numbers are passed over; if there are no others, that is no answer, and what is linked
+        without a judge stays.
+        """
         ...

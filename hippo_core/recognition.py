@@ -46,8 +46,11 @@ def recognise(
     otherwise = tuple(range(len(candidates))) if otherwise is None else otherwise
     try:
         if models.recognition is not None:
-            chosen = yield Choose(query, candidates)
-            known = dict.fromkeys(int(i) for i in chosen if 0 <= int(i) < len(candidates))
+            chosen = [int(i) for i in (yield Choose(query, candidates))]
+            known = dict.fromkeys(i for i in chosen if 0 <= i < len(candidates))
+            if chosen and not known:
+                problem = f"the judge chose {chosen[:5]} of {len(candidates)} candidates"
+                raise ParseError(problem, str(chosen))
         else:
             prompt = recognition_prompt(query, candidates, limit, sources)
             completion: Completion = yield Complete(prompt, "recognition")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +130,7 @@ class _Search:
     def hipporag2(self) -> Flow[Ranking]:
         """Link to triples, let recognition memory choose, walk from their phrases and passages."""
         if not len(self.graph.triples):
-            return (yield from self.dense(RetrievalPath.DENSE_NOTHING_LINKED))
+            return (yield from self._unlinked())
         to_passage, to_triple = yield from self.embedding.query(self.query, QUERY_KINDS[:2])
         dense = self.corpus.passage_vectors.cosines(to_passage)
         near = self.corpus.triple_vectors.cosines(to_triple)
@@ -142,23 +144,19 @@ class _Search:
             return Ranking(dense, choice.path, choice.detail, triples, anchors)
         kept = links.positions[list(choice.kept)]
         seeds = self._seeds(kept, self._scores(links, choice))
-        further = yield from self._hop(kept)
+        was_judged = choice.path is RetrievalPath.GRAPH
+        further, detail = yield from self._hop(kept, links.positions if was_judged else kept)
         if further is not None:
             weight = self.config.second_hop_weight
             seeds = hop_seeds(seeds, self._seeds(further.positions, further.scaled), weight)
             triples += self._linked(further, range(len(further.positions)), hop=2)
-        reset = np.concatenate([seeds, passage_seeds(dense, self.config.passage_weight)])
-        walked = self._walk(reset, with_passages=True)
-        mass, scores = np.split(walked.scores, [self.graph.n_phrases])
-        return Ranking(
-            scores,
-            choice.path,
-            choice.detail,
-            triples,
-            anchors,
-            mass=mass,
-            node_mass=walked.scores if self.config.user_edges else None,
-            walk=_walk_of(walked),
+        return self._walked(
+            seeds,
+            dense,
+            path=choice.path,
+            detail="; ".join(filter(None, (choice.detail, detail))),
+            triples=triples,
+            anchors=anchors,
         )
 
     def hipporag(self) -> Flow[Ranking]:
@@ -191,6 +189,22 @@ class _Search:
         share = self.config.ensemble_weight
         mean = (1 - share) * by_passage + share * min_max(dense.scores)
         return replace(ranking, scores=mean, path=RetrievalPath.ENSEMBLE)
+
+    def _unlinked(self) -> Flow[Ranking]:
+        """Rank where no passage states a triple: over the user's edges, if there are any."""
+        dense = yield from self.dense(RetrievalPath.DENSE_NOTHING_LINKED)
+        if not (self.config.user_edges and len(self.graph.ends.edge)):
+            return dense
+        seeds = np.zeros(self.graph.n_phrases)
+        return self._walked(seeds, dense.scores, path=RetrievalPath.EDGES)
+
+    def _walked(self, seeds: Scores, dense: Scores, **told: Any) -> Ranking:
+        """Walk over phrases and passages, from the seeds and all passages."""
+        reset = np.concatenate([seeds, passage_seeds(dense, self.config.passage_weight)])
+        walked = self._walk(reset, with_passages=True)
+        mass, scores = np.split(walked.scores, [self.graph.n_phrases])
+        node_mass = walked.scores if self.config.user_edges else None
+        return Ranking(scores, **told, mass=mass, node_mass=node_mass, walk=_walk_of(walked))
 
     def _anchors(self) -> NDArray[np.int64]:
         if self.config.anchor_weight or self.config.meeting_weight:
@@ -242,19 +256,29 @@ class _Search:
             top=self.config.seed_phrases,
         )
 
-    def _hop(self, taken: NDArray[np.int64]) -> Flow[TripleLinks | None]:
-        """Look from each taken triple for those that lead on; one call of the embedder for all."""
+    def _hop(
+        self, taken: NDArray[np.int64], seen: NDArray[np.int64]
+    ) -> Flow[tuple[TripleLinks | None, str]]:
+        """Look from each taken triple for those that lead on, but not for those that were seen.
+
+        It is one call of the embedder for all.
+        Where it fails, what is linked is enough: nothing is added, and the second value says why.
+        """
         if not self.config.second_hop:
-            return None
-        candidates = [neighbouring(triple, self.graph) for triple in taken.tolist()]
+            return None, ""
+        beside = partial(neighbouring, graph=self.graph, synonymy=self.config.synonymy)
+        candidates = [beside(triple) for triple in taken.tolist()]
         texts = [f"{self.query} {' '.join(filter(None, self.graph.triples[i]))}" for i in taken]
-        vectors = yield from self.embedding.texts(texts, "query_to_triple")
+        try:
+            vectors = yield from self.embedding.texts(texts, "query_to_triple")
+        except ModelError as error:
+            return None, f"no second hop: {error}"
         cosines = [
             self.corpus.triple_vectors.at(near).cosines(vector)
             for near, vector in zip(candidates, vectors, strict=True)
         ]
-        found = hop(candidates, cosines, taken, self.config.second_hop)
-        return found if len(found.positions) else None
+        found = hop(candidates, cosines, seen, self.config.second_hop)
+        return (found if len(found.positions) else None), ""
 
     def _query_entities(self) -> Flow[tuple[str, ...]]:
         if self.models.openie is not None:

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hippo_core.contributions import HEAVIEST, TARGET_KINDS, Target
+from hippo_core.contributions import TARGET_KINDS, Target
 from hippo_core.errors import StoreCorruptError
 from hippo_core.text import canonical_json
-from hippo_core.types import Extraction, Passage, Status
+from hippo_core.types import HEAVIEST, Extraction, Passage, Status
 
 T = TypeVar("T")
 

@@ -98,6 +98,10 @@ class Passage:
         return replace(self, metadata=deepcopy(dict(self.metadata)))
 
 
+HEAVIEST = 1e100
+"""Weight of an edge at the most: so the weights of any number of them have a finite sum."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """A link of the user's own: from a passage to one target, such as a citation or a hyperlink.
@@ -114,7 +118,8 @@ class Edge:
     _: KW_ONLY
     to_passage: Passage | str | None = None
     to_source: str | None = None
-    """A source_id: an edge to each passage of that source."""
+    """A source_id: an edge to each passage of that source. So n passages that all name a source of
+    n make n * n edges of the graph: name one of its passages where that is enough."""
     to_phrase: str | None = None
     """A phrase of some triple, in any spelling of the same key."""
     weight: float = 1.0
@@ -202,6 +207,8 @@ class RetrievalPath(StrEnum):
     UNFILTERED_OFF = "unfiltered: recognition memory off"
     UNFILTERED_UNREADABLE = "unfiltered: reply unreadable"
     UNFILTERED_FAILED = "unfiltered: call failed"
+    EDGES = "edges: nothing linked"
+    """No passage states a triple, and the walk went over the user's edges."""
     ENSEMBLE = "ensemble: uncertain links"
     DENSE = "dense: as configured"
     DENSE_NONE_KEPT = "dense: none kept"

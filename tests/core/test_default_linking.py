@@ -338,8 +338,10 @@ def slow_hop(memory, found, k):
     keyed = dict(zip(triples, snapshot.graph.triples, strict=True))
     embed = HashEmbedder().embed
     best = {}
+    first = [linked.triple for linked in found.triples if linked.hop == 1]
+    seen = first if found.path == RetrievalPath.GRAPH else kept(found)  # a judge saw them all
     for here, there in itertools.product(kept(found), triples):
-        if there in kept(found) or not {here[0], here[2]} & {there[0], there[2]}:
+        if there in seen or not {here[0], here[2]} & {there[0], there[2]}:
             continue
         rows = embed([f"{QUESTION} {' '.join(keyed[here])}", " ".join(keyed[there])], "triple")
         best[there] = max(best.get(there, -1.0), float(rows[0] @ rows[1]))
@@ -352,7 +354,7 @@ def slow_hop(memory, found, k):
 def test_a_second_hop_adds_what_leads_on_best_and_it_counts_its_weight(k, weight, filled):
     memory = filled(keeping(1, 2, 5))
     assert not memory.stats().synonymy_edges  # so that beside is: of a phrase in common
-    config = HippoConfig(second_hop=k, second_hop_weight=weight)
+    config = HippoConfig(second_hop=k, second_hop_weight=weight, recognition_candidates=6)
     found = memory.retrieve(QUESTION, k=99, config=config)
     expected = slow_hop(memory, found, k)
     further = [link for link in found.triples if link.hop == 2]
@@ -367,7 +369,7 @@ def test_a_second_hop_adds_what_leads_on_best_and_it_counts_its_weight(k, weight
     )
     assert scores(found) == pytest.approx(walked)
     if weight == 0.0:
-        plain = memory.retrieve(QUESTION, k=99, config=HippoConfig())
+        plain = memory.retrieve(QUESTION, k=99, config=HippoConfig(recognition_candidates=6))
         assert scores(found) == pytest.approx(scores(plain))
 
 
@@ -380,21 +382,51 @@ def test_a_second_hop_from_where_nothing_is_beside_changes_nothing(filled):
     assert found.passages == plain.passages
 
 
-def test_a_second_hop_of_a_failing_embedder_is_an_error_of_ours(filled):
+def test_a_second_hop_that_fails_costs_neither_the_answer_nor_the_judge(filled):
     class Failing(HashEmbedder):
         def embed(self, texts, kind):
             if kind == "query_to_triple":
                 raise PermanentModelError("too long")
             return super().embed(texts, kind)
 
-    memory = filled(embedder=Failing())
-    with pytest.raises(PermanentModelError, match="too long"):
-        memory.retrieve(QUESTION, config=HippoConfig(second_hop=1))
+    chat = keeping(2, 1)
+    memory = filled(chat, embedder=Failing())
+    found = memory.retrieve(QUESTION, config=HippoConfig(second_hop=1))
+    assert found.usage.chat_calls == 1
+    assert found.path == RetrievalPath.GRAPH
+    assert "no second hop" in found.detail
+    assert "too long" in found.detail
+    assert ranked(found) == ranked(memory.retrieve(QUESTION))
+
+
+def test_a_second_hop_brings_nothing_back_that_the_judge_dropped(filled):
+    memory = filled(keeping(1))
+    found = memory.retrieve(QUESTION, config=HippoConfig(second_hop=50))
+    first = [linked.triple for linked in found.triples if linked.hop == 1]
+    assert len(first) == 10
+    further = [linked.triple for linked in found.triples if linked.hop == 2]
+    assert not set(further) & set(first)
+
+
+def test_a_second_hop_goes_over_synonyms_where_they_are_on(filled):
+    facts = [("Ada King Lovelace", "wrote", "notes"), ("Ada King Lovelaces", "sang", "a song")]
+    items = [(Passage(f"{i}", id=f"s{i}"), Extraction(triples=[f])) for i, f in enumerate(facts)]
+    memory = filled(items=items, config=HippoConfig(synonymy_threshold=0.5))
+    assert memory.stats().synonymy_edges
+    base = HippoConfig(synonymy_threshold=0.5, second_hop=3, linked_triples=1)
+    on, off = (
+        memory.retrieve("Who wrote notes?", config=base.but(synonymy=synonymy))
+        for synonymy in (True, False)
+    )
+    assert [linked.triple.subject for linked in on.triples if linked.hop == 2] == [
+        "Ada King Lovelaces"
+    ]
+    assert [linked for linked in off.triples if linked.hop == 2] == []
 
 
 @pytest.mark.parametrize("chat", [None, keeping(2, 1), saying("Well...")])
 def test_in_threads_on_a_loop_and_many_at_once_a_second_hop_is_the_same(chat, filled):
-    memory = filled(chat, config=HippoConfig(second_hop=3))
+    memory = filled(chat, config=HippoConfig(second_hop=3, recognition_candidates=5))
     queries = [QUESTION, "Where do rivers flow?", "Osk", QUESTION]
 
     async def each():

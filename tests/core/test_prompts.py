@@ -151,7 +151,7 @@ def test_an_entity_cannot_end_its_fence(text, entities):
 def test_a_candidate_is_one_numbered_line(query, candidates):
     found = blocks(recognition_prompt(query, candidates, 4)[-1].content)
     assert found["Question:"] == query
-    lines = found["Facts:"].split("\n") if candidates else []
+    lines = found["Facts:"].splitlines() if candidates else []
     assert [line.partition(". ")[0] for line in lines] == [
         str(number) for number in range(1, len(candidates) + 1)
     ]

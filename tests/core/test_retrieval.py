@@ -444,15 +444,22 @@ def test_the_reply_chooses_by_number_and_unknown_numbers_are_ignored(
     assert found.path == RetrievalPath.GRAPH
 
 
-@pytest.mark.parametrize("positions", [[9], [-1], [99, -5], []])
-def test_positions_out_of_range_are_none(positions, open_memory, corpora):
+@pytest.mark.parametrize("positions", [[9], [-1], [99, -5], [10**30], []])
+def test_positions_out_of_range_are_no_answer(positions, open_memory, corpora):
     class Fixed:
         def choose(self, query, candidates):
             return positions
 
     memory = open_memory(recognition=Fixed())
     memory.add_extracted(corpora.bridge_items())
-    assert memory.retrieve(corpora.one_query).path == RetrievalPath.DENSE_NONE_KEPT
+    found = memory.retrieve(corpora.one_query)
+    if not positions:
+        assert found.path == RetrievalPath.DENSE_NONE_KEPT
+        return
+    assert found.path == RetrievalPath.UNFILTERED_UNREADABLE
+    assert str(positions[0]) in found.detail
+    alone = memory.retrieve(corpora.one_query, config=HippoConfig(recognition_memory=False))
+    assert found.passages == alone.passages
 
 
 def test_a_choice_of_code_is_not_run(open_memory, corpora, tmp_path, monkeypatch):

@@ -21,7 +21,6 @@ from hippo_core import (
     InputError,
     Passage,
     RetrievalPath,
-    StoreCorruptError,
     StoreError,
     Triple,
 )

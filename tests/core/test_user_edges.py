@@ -24,6 +24,7 @@ from hippo_core import (
     Passage,
     PermanentModelError,
     RegexEdges,
+    RetrievalPath,
     Status,
     StoreCorruptError,
     Triple,
@@ -460,8 +461,28 @@ def test_what_is_no_list_of_edges_is_refused(edges, memory):
 def test_a_blank_passage_is_skipped_and_owns_no_edge(memory):
     blank = Passage(" ", id="blank")
     assert memory.add([blank], edges=lambda _: [][0]).blank == 1
-    with pytest.raises(InputError, match="blank"):
-        memory.add([blank], edges=[Edge("blank", to_passage="a")])
+    before = counts(memory)
+    assert memory.add([blank], edges=[Edge("blank", to_passage="a")]).blank == 1
+    assert counts(memory) == before
+    with pytest.raises(InputError, match="neither in this call nor there"):
+        memory.add([], edges=[Edge("blank", to_passage="a")])
+
+
+def test_where_no_triple_is_there_the_walk_goes_over_edges_alone(open_memory):
+    memory = open_memory()
+    silent = [Passage(f"Rain fell {i} days.", id=f"r{i}") for i in range(9)]
+    notes, target = Passage("Ada wrote notes.", id="notes"), Passage("Zinc.", id="zinc")
+    memory.add_extracted(
+        [(p, Extraction()) for p in (notes, target, *silent)],
+        edges=[Edge("notes", to_passage="zinc", weight=3.0)],
+    )
+    found = memory.retrieve("Who wrote notes?", k=2)
+    assert found.path == RetrievalPath.EDGES
+    assert found.path.used_graph
+    assert [hit.passage.id for hit in found] == ["notes", "zinc"]
+    assert found.passages[1].edges == (Edge("notes", to_passage="zinc", weight=3.0),)
+    without = memory.retrieve("Who wrote notes?", config=HippoConfig(user_edges=False))
+    assert without.path == RetrievalPath.DENSE_NOTHING_LINKED
 
 
 # -- finders ---------------------------------------------------------------------------------------
@@ -523,6 +544,11 @@ def test_a_finder_that_cannot_work_is_refused_where_it_is_made_or_first_used(mem
         lambda: RegexEdges("a", to="chapter"),
         lambda: MetadataEdges("a", to="to_passage"),
         lambda: MetadataEdges(7),
+        lambda: RegexEdges(b"a"),
+        lambda: RegexEdges(re.compile(b"a")),
+        lambda: RegexEdges("a", weight=-1),
+        lambda: MetadataEdges("a", weight=float("nan")),
+        lambda: MetadataEdges("a", weight="1"),
     ):
         with pytest.raises(InputError):
             make()
