@@ -19,7 +19,7 @@ from hippo_core import (
     Triple,
 )
 from hippo_core.pagerank import personalized_pagerank
-from hippo_core.seeding import hop_seeds, passage_seeds, triple_seeds
+from hippo_core.seeding import passage_seeds, triple_seeds
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 
 QUESTION = "Which professor works at Stanford and studies the illness Alzheimer's?"
@@ -263,7 +263,7 @@ def expected_scores(memory, found, config, counts, further=(), further_counts=()
 
     own = seeds(kept(found), counts)
     if further:
-        own = hop_seeds(own, seeds(further, further_counts), config.second_hop_weight)
+        own = np.maximum(own, config.second_hop_weight * seeds(further, further_counts))
     (query,) = HashEmbedder().embed([QUESTION], "query_to_passage")
     dense = snapshot.corpus.passage_vectors.cosines(query)
     reset = np.concatenate([own, passage_seeds(dense, config.passage_weight)])
