@@ -17,7 +17,7 @@ INSTALL     := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test bench-quality bench-lifecycle bench-musique bench-ablations bench-paths bench-anchors clean
+.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test bench-quality bench-lifecycle bench-musique bench-ablations bench-paths bench-anchors bench-query-time clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -73,6 +73,9 @@ bench-paths: $(VENV)/.test ## Path-finding questions, with explanations: offline
 
 bench-anchors: $(VENV)/.test ## Anchors of a question among a million phrases: the time
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/anchors.py
+
+bench-query-time: $(VENV)/.test ## Time of a query by method, as a ratio to HippoRAG 2's
+	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/query_time.py
 
 clean: ## Remove whatever make has made
 	rm -rf $(VENV) $(VENV_BENCH) $(VENV_LOWEST) $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks

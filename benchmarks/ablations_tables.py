@@ -1,4 +1,4 @@
-"""Write the tables of docs/quality.md from the results of the ablations."""
+"""Write the tables of docs/quality.md from the results of the benchmarks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,22 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ablations.json"
+HEADLINE = HERE / "results" / "musique_train.json"
 PAGE = HERE.parent / "docs" / "quality.md"
 METRICS = (
     *(f"recall@{k}" for k in (1, 2, 5, 10, 20)),
     *(f"all-recall@{k}" for k in (2, 5)),
 )
 CUTS = ("recall@2", "recall@5", "recall@20")
+SHOWN = {
+    "dense": "dense",
+    "hipporag2_unfiltered": "HippoRAG 2, no judge",
+    "hippo_default": "**default, no judge**",
+    "hippo_default_second_hop": "default, second hop, no judge",
+    "hipporag2_filtered": "HippoRAG 2, judged",
+    "hippo_default_filtered": "**default, judged**",
+    "hippo_default_filtered_second_hop": "default, second hop, judged",
+}
 JUDGED = ", judged"
 LEFT_OUT = (  # of table B, for want of space: each is much like the row beside it
     "exactly 5 triples",
@@ -31,22 +41,39 @@ Row = Mapping[str, Any]
 def main() -> int:
     """Fill the page's blocks in; with --check, say whether they were."""
     page = PAGE.read_text(encoding="utf-8")
-    filled = fill(page, json.loads(RESULTS.read_text(encoding="utf-8")))
+    headline, ablations = (
+        json.loads(path.read_text(encoding="utf-8")) for path in (HEADLINE, RESULTS)
+    )
+    filled = fill(page, headline, ablations)
     if "--check" in sys.argv:
         return int(page != filled)
     PAGE.write_text(filled, encoding="utf-8")
     return 0
 
 
-def fill(page: str, rows: Sequence[Row]) -> str:
+def fill(page: str, headline: Sequence[Row], ablations: Sequence[Row]) -> str:
     """Put each table between its two marks."""
+    tables = {"headline": _headline(headline)}
     for part, table in (("A", _built_up), ("B", _turned), ("C", _robust), ("D", _small)):
-        lines = "\n".join(table([row for row in rows if row["part"] == part]))
+        tables[part] = table([row for row in ablations if row["part"] == part])
+    for part, made in tables.items():
+        lines = "\n".join(made)
         place = re.search(f"<!-- table {part} -->\n(.*?)<!-- end of {part} -->", page, re.DOTALL)
         if place is None:
             raise ValueError(f"{PAGE.name} has no place for table {part}")
         page = f"{page[: place.start(1)]}{lines}\n{page[place.end(1) :]}"
     return page
+
+
+def _headline(rows: Sequence[Row]) -> Iterator[str]:
+    yield from _head("system", *_short(METRICS), "minus", *(f"Δ {cut}" for cut in _short(CUTS)))
+    by_name = {row["system"]: row for row in rows}
+    for name, shown in SHOWN.items():
+        compared = list(by_name[name].get("difference_and_95%_interval", {}).items())
+        for number, (other, differences) in enumerate(compared or [("", {})]):
+            numbers = _numbers(by_name[name], METRICS) if number == 0 else [""] * len(METRICS)
+            other = SHOWN.get(other, other).replace("*", "")
+            yield _line(shown if number == 0 else "", *numbers, other, *_differences(differences))
 
 
 def _built_up(rows: Sequence[Row]) -> Iterator[str]:
