@@ -12,6 +12,7 @@ from typing import Any
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ablations.json"
 HEADLINE = HERE / "results" / "musique_train.json"
+PATHS = HERE / "results" / "path_finding.json"
 PAGE = HERE.parent / "docs" / "quality.md"
 METRICS = (
     *(f"recall@{k}" for k in (1, 2, 5, 10, 20)),
@@ -20,6 +21,8 @@ METRICS = (
 CUTS = ("recall@2", "recall@5", "recall@20")
 SHOWN = {
     "dense": "dense",
+    "hipporag1": "HippoRAG, with a model's entities",
+    "hipporag1_dense_ensemble": "HippoRAG, dense ensemble",
     "hipporag2_unfiltered": "HippoRAG 2, no judge",
     "hippo_default": "**default, no judge**",
     "hippo_default_second_hop": "default, second hop, no judge",
@@ -41,19 +44,17 @@ Row = Mapping[str, Any]
 def main() -> int:
     """Fill the page's blocks in; with --check, say whether they were."""
     page = PAGE.read_text(encoding="utf-8")
-    headline, ablations = (
-        json.loads(path.read_text(encoding="utf-8")) for path in (HEADLINE, RESULTS)
-    )
-    filled = fill(page, headline, ablations)
+    results = [json.loads(p.read_text(encoding="utf-8")) for p in (HEADLINE, RESULTS, PATHS)]
+    filled = fill(page, *results)
     if "--check" in sys.argv:
         return int(page != filled)
     PAGE.write_text(filled, encoding="utf-8")
     return 0
 
 
-def fill(page: str, headline: Sequence[Row], ablations: Sequence[Row]) -> str:
+def fill(page: str, headline: Sequence[Row], ablations: Sequence[Row], paths: Sequence[Row]) -> str:
     """Put each table between its two marks."""
-    tables = {"headline": _headline(headline)}
+    tables = {"headline": _headline(headline), "E": _paths(paths)}
     for part, table in (("A", _built_up), ("B", _turned), ("C", _robust), ("D", _small)):
         tables[part] = table([row for row in ablations if row["part"] == part])
     for part, made in tables.items():
@@ -74,6 +75,15 @@ def _headline(rows: Sequence[Row]) -> Iterator[str]:
             numbers = _numbers(by_name[name], METRICS) if number == 0 else [""] * len(METRICS)
             other = SHOWN.get(other, other).replace("*", "")
             yield _line(shown if number == 0 else "", *numbers, other, *_differences(differences))
+
+
+def _paths(rows: Sequence[Row]) -> Iterator[str]:
+    names = [f"{measure}@{k}" for measure in ("recall", "all-recall") for k in (2, 5, 10)]
+    yield from _head("read by", "system", *_short(names), "default minus it, R@5")
+    for row in rows:
+        difference = row.get("default_minus_this_recall@5")
+        span = _span(difference) if difference else ""
+        yield _line(row["reading"], row["system"], *_numbers(row, names), span)
 
 
 def _built_up(rows: Sequence[Row]) -> Iterator[str]:

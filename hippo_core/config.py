@@ -73,7 +73,7 @@ class HippoConfig:
     """How far below the best the score of such a triple may be; None: any way (HippoRAG 2)."""
     second_hop: int = 0
     """Triples that are added beside those linked, for one more embedding call of a text for each of
-    them; see `linking.hop`. 3 is a good number."""
+    them; see `linking.hop`. 3 is a good number. HippoRAG and dense retrieval have none."""
     second_hop_weight: float = 0.25
     """What the best triple of the second hop counts beside a linked one of score 1."""
 

@@ -76,7 +76,8 @@ class HippoRAG(Filling):
             k: How many, at least 1.
             where: Only these passages are the corpus: a filter of their metadata, or a function of
                 it. See `checked_where` for the grammar.
-            config: Other settings for this query; those that shape the index must be the memory's.
+            config: Other settings for this query. The synonymy threshold must be the memory's; the
+                text under which triples are embedded is the memory's whatever they say.
             score_mode: `ppr`: the walk's mass on the passage, or its cosine on a dense path;
                 `relative`: divided by the best. Neither is a confidence.
             chat_model: Used for this call in place of the memory's own.

@@ -149,6 +149,8 @@ class _Search:
         if further is not None:
             weight = self.config.second_hop_weight
             seeds = hop_seeds(seeds, self._seeds(further.positions, further.scaled), weight)
+            again = np.isin(links.positions, further.positions)  # too far from the best at first
+            triples = tuple(t for t, is_again in zip(triples, again, strict=True) if not is_again)
             triples += self._linked(further, range(len(further.positions)), hop=2)
         return self._walked(
             seeds,

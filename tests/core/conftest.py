@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hippo_core import Extraction, HippoConfig, HippoRAG, Message, Passage, RetrievalPath
+from hippo_core import Edge, Extraction, HippoConfig, HippoRAG, Message, Passage, RetrievalPath
 from hippo_core.errors import PermanentModelError
 from hippo_core.prompts import entities_prompt, triples_prompt
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
@@ -108,6 +108,10 @@ PATHS: dict[RetrievalPath, dict[str, object]] = {
     RetrievalPath.DENSE: {"config": HippoConfig.dense()},
     RetrievalPath.DENSE_NONE_KEPT: {"chat_model": ScriptedChatModel(lambda _: '{"keep": []}')},
     RetrievalPath.DENSE_NOTHING_LINKED: {"items": [(Passage("Only words.", id="w"), Extraction())]},
+    RetrievalPath.EDGES: {
+        "items": [(Passage("Only words.", id=i), Extraction()) for i in ("w", "v")],
+        "edges": [Edge("w", to_passage="v")],
+    },
     RetrievalPath.DENSE_NO_ENTITY: {"config": V1, "openie": TableOpenIE()},
     RetrievalPath.DENSE_FAILED: {"config": V1, "openie": _BlindOpenIE()},
     RetrievalPath.EMPTY: {"items": []},
@@ -215,9 +219,9 @@ def memory_on(open_memory: Callable[..., HippoRAG]) -> Callable[[RetrievalPath],
 
     def memory_on(path: RetrievalPath) -> HippoRAG:
         settings = dict(PATHS[path])
-        items = settings.pop("items", None)
+        items, edges = settings.pop("items", None), settings.pop("edges", None)
         memory = open_memory(**settings)
-        memory.add_extracted(bridge_items() if items is None else items)
+        memory.add_extracted(bridge_items() if items is None else items, edges=edges)
         return memory
 
     return memory_on
