@@ -28,6 +28,7 @@ SHOWN = {
     "hippo_default_second_hop": "default, second hop, no judge",
     "hipporag2_filtered": "HippoRAG 2, judged",
     "hippo_default_filtered": "**default, judged**",
+    "hippo_default_filtered_own_ten": "the same, only of its own ten",
     "hippo_default_filtered_second_hop": "default, second hop, judged",
 }
 JUDGED = ", judged"

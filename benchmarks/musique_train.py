@@ -69,7 +69,8 @@ OUR_SYSTEMS: dict[str, HippoConfig] = {
     # first row looks for what it kept among more, and the second only among our ten.
     "hippo_default_filtered": JUDGED,
     "hippo_default_filtered_own_ten": JUDGED.but(recognition_candidates=10),
-    "hippo_default_filtered_second_hop": JUDGED.but(second_hop=3),
+    # A second hop passes over what was shown to the judge, so ten here as well.
+    "hippo_default_filtered_second_hop": JUDGED.but(recognition_candidates=10, second_hop=3),
 }
 KEPT = {
     **dict.fromkeys(SYSTEMS, "kept_of_reference_candidates.json"),
@@ -79,7 +80,7 @@ COMPARED = {  # with, by paired bootstrap
     "hippo_default": ("hipporag2_unfiltered", "hipporag2_filtered", "dense"),
     "hippo_default_second_hop": ("hippo_default",),
     "hippo_default_filtered": ("hipporag2_filtered", "hippo_default", "dense"),
-    "hippo_default_filtered_second_hop": ("hippo_default_filtered",),
+    "hippo_default_filtered_second_hop": ("hippo_default_filtered_own_ten",),
 }
 
 

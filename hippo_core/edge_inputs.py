@@ -33,11 +33,6 @@ def checked_edges(given: GivenEdges | None, passages: Sequence[Passage]) -> Edge
     if given is None:
         return None
     explicit, finders = _sorted_out(given)
-    if finders and not passages:
-        raise InputError(
-            "an edge finder is asked for each passage of the call, and there is none; "
-            "add the passages again with it, which costs nothing"
-        )
     found: EdgesById = {p.id: {} for p in passages if p.full_text.strip()}
     blank = {p.id for p in passages} - found.keys()  # which are skipped, with their edges
     for edge in explicit:
