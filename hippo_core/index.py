@@ -269,13 +269,17 @@ class HippoIndex:
         return render_triple(triple, self.rendering)
 
     def _rendering_of(self, reader: Reader, new: Sequence[Contribution]) -> TripleRendering:
-        """Give the text under which the first triples of a memory were embedded."""
+        """Give the text under which the first triples of a memory were embedded.
+
+        Of all of them: an `add` that was never finished may have left some under another.
+        """
         own = self.config.triple_rendering
-        triple = next((triple for c in new for triple in c.triples), None)
-        if triple is None:
+        triples = {triple for c in new for triple in c.triples}
+        if not triples:
             return own
+        there = reader.vector_keys(self.namespace, "triple").keys()
         for rendering in (own, *RENDERINGS):
-            if reader.vectors(self.namespace, "triple", [render_triple(triple, rendering)]):
+            if all(text_key(render_triple(triple, rendering)) in there for triple in triples):
                 return rendering
         return own
 

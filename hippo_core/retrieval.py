@@ -138,20 +138,21 @@ class _Search:
         links = self._link(evidence)
         shown = [self.snapshot.display_triple(int(i)) for i in links.positions]
         choice = yield from self._recognise(links, shown, dense)
-        triples = self._linked(links, choice.kept)
+        triples = self._linked(links, shown, choice.kept)
         anchors = tuple(map(self.snapshot.display_form, evidence.anchors.tolist()))
         if not choice.kept:
             return Ranking(dense, choice.path, choice.detail, triples, anchors)
         kept = links.positions[list(choice.kept)]
-        seeds = self._seeds(kept, self._scores(links, choice))
         was_judged = choice.path is RetrievalPath.GRAPH
+        seeds = self._seeds(kept, self._scores(links, choice.kept, was_judged=was_judged))
         further, detail = yield from self._hop(kept, links.positions if was_judged else kept)
         if further is not None:
             weight = self.config.second_hop_weight
             seeds = hop_seeds(seeds, self._seeds(further.positions, further.scaled), weight)
             again = np.isin(links.positions, further.positions)  # too far from the best at first
             triples = tuple(t for t, is_again in zip(triples, again, strict=True) if not is_again)
-            triples += self._linked(further, range(len(further.positions)), hop=2)
+            led_to = [self.snapshot.display_triple(int(i)) for i in further.positions]
+            triples += self._linked(further, led_to, range(len(led_to)), hop=2)
         return self._walked(
             seeds,
             dense,
@@ -243,12 +244,11 @@ class _Search:
         nearest = [int(passages[top_k(dense[passages], 1)[0]]) for passages in stating]
         return [self.corpus.passages[i].passage.title for i in nearest]
 
-    def _scores(self, links: TripleLinks, choice: Recognition) -> Scores:
+    def _scores(self, links: TripleLinks, kept: Sequence[int], *, was_judged: bool) -> Scores:
         """Give what each kept triple counts: one, or its score, where nobody judged it."""
-        was_judged = choice.path is RetrievalPath.GRAPH
         if was_judged and self.config.kept_score == "one":
-            return np.ones(len(choice.kept))
-        return links.scaled[list(choice.kept)]
+            return np.ones(len(kept))
+        return links.scaled[list(kept)]
 
     def _seeds(self, triples: NDArray[np.int64], scores: Scores) -> Scores:
         return triple_seeds(
@@ -320,19 +320,24 @@ class _Search:
         return mass, None
 
     def _linked(
-        self, links: TripleLinks, kept: Sequence[int], *, hop: int = 1
+        self,
+        links: TripleLinks,
+        shown: Sequence[Triple],
+        kept: Sequence[int],
+        *,
+        hop: int = 1,
     ) -> tuple[LinkedTriple, ...]:
         passages = self.corpus.passages
         return tuple(
             LinkedTriple(
-                triple=self.snapshot.display_triple(position),
+                triple=triple,
                 score=float(score),
                 passage_ids=tuple(passages[i].passage.id for i in self.snapshot.stating(position)),
                 kept=place in kept,
                 hop=hop,
             )
-            for place, (position, score) in enumerate(
-                zip(links.positions.tolist(), links.scaled, strict=True)
+            for place, (position, score, triple) in enumerate(
+                zip(links.positions.tolist(), links.scaled, shown, strict=True)
             )
         )
 

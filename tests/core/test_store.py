@@ -94,8 +94,8 @@ def test_a_store_keeps_the_text_under_which_its_triples_were_embedded(filled):
 
 
 def test_handles_of_other_settings_agree_on_the_text_of_triples_or_say_so(store_location):
-    item = Passage("Ada met Bob."), Extraction(triples=(Triple("Ada", "met", "Bob"),))
-    other = Passage("Bob sang."), Extraction(triples=(Triple("Bob", "sang", "songs"),))
+    item = Passage("Ada met Bob.", id="a"), Extraction(triples=(Triple("Ada", "met", "Bob"),))
+    other = Passage("Bob sang.", id="b"), Extraction(triples=(Triple("Bob", "sang", "songs"),))
     tuples = HippoConfig(triple_rendering="tuple")
     with (
         HippoRAG(None, HashEmbedder(), store=store_location) as words,
@@ -108,6 +108,11 @@ def test_handles_of_other_settings_agree_on_the_text_of_triples_or_say_so(store_
         assert late.verify().ok
         found = [memory.retrieve("Bob", k=2) for memory in (words, late)]
         assert replace(found[0], usage=found[1].usage) == found[1]
+        # What the refused call embedded is left; it decides nothing for whoever opens the store.
+        for config in (tuples, HippoConfig()):
+            with HippoRAG(None, HashEmbedder(), store=store_location, config=config) as later:
+                again = later.retrieve("Bob", k=2)
+                assert replace(again, usage=found[0].usage) == found[0]
 
 
 class Interrupting(HashEmbedder):
