@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import get_args
 
+from hippo_core.committing import Committing
 from hippo_core.edge_inputs import GivenEdges, checked_edges
 from hippo_core.embedding import embedder_name
+from hippo_core.extracting import OnProgress
 from hippo_core.flows import Flow, Meter, Models
 from hippo_core.handle import Handle
-from hippo_core.indexing import Indexing, OnProgress
+from hippo_core.indexing import Indexing
 from hippo_core.inputs import (
     Chosen,
     OnError,
@@ -143,7 +145,7 @@ class Filling(Handle):
         Raises:
             InputError: Not exactly one of the three is given.
         """
-        return self._indexing(self._models).delete(checked_choice(ids, where, source_id))
+        return Committing(self._index).delete(checked_choice(ids, where, source_id))
 
     async def adelete(
         self,
@@ -249,7 +251,7 @@ class Filling(Handle):
         Returns:
             How many texts were forgotten.
         """
-        return self._indexing(self._models).forget_pending()
+        return Committing(self._index).forget_pending()
 
     # -- flows --------------------------------------------------------------------------------
 

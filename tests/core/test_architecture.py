@@ -75,6 +75,8 @@ LAYERS = {
         "inputs",
         "edge_inputs",
         "index",
+        "extracting",
+        "committing",
         "indexing",
         "reembedding",
         "verification",
