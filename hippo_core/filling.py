@@ -25,7 +25,7 @@ from hippo_core.inputs import (
     checked_passages,
 )
 from hippo_core.openie import fingerprint
-from hippo_core.ports import ChatModel, Embedder
+from hippo_core.ports import ChatModel, Embedder, OpenIE
 from hippo_core.reembedding import reembed
 from hippo_core.types import (
     DeleteReport,
@@ -47,6 +47,7 @@ class Filling(Handle):
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
+        openie: OpenIE | None = None,
     ) -> IndexReport:
         """Index passages.
 
@@ -66,6 +67,9 @@ class Filling(Handle):
                 dense retrieval only.
             progress: Called after each passage that was read.
             chat_model: Used for this call in place of the memory's own.
+            openie: Reads the passages of this call in place of what the memory reads with: so a
+                chat model reads some and rules the others, in one graph. `extractions` says who
+                read what.
 
         Raises:
             IndexingError: Passages could not be read, and `on_error` is "raise".
@@ -75,7 +79,7 @@ class Filling(Handle):
             SynonymyError: The embedder does not fit the synonymy threshold; what was read is kept.
         """
         meter = Meter()
-        models = self._for_call(chat_model)
+        models = self._for_call(chat_model, openie)
         flow = self._add_flow(
             passages, models, meter, edges=edges, on_error=on_error, progress=progress
         )
@@ -89,10 +93,11 @@ class Filling(Handle):
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
+        openie: OpenIE | None = None,
     ) -> IndexReport:
         """Do what `add` does, without blocking the event loop."""
         meter = Meter()
-        models = self._for_call(chat_model)
+        models = self._for_call(chat_model, openie)
         flow = self._add_flow(
             passages, models, meter, edges=edges, on_error=on_error, progress=progress
         )
@@ -158,20 +163,34 @@ class Filling(Handle):
         return await asyncio.to_thread(self.delete, ids, where=where, source_id=source_id)
 
     def retry_failed(
-        self, *, progress: OnProgress | None = None, chat_model: ChatModel | None = None
+        self,
+        *,
+        progress: OnProgress | None = None,
+        chat_model: ChatModel | None = None,
+        openie: OpenIE | None = None,
     ) -> IndexReport:
-        """Read the passages again that could not be read, or not in full; skip what fails again."""
+        """Read the passages again that could not be read, or not in full; skip what fails again.
+
+        Args:
+            progress: As in `add`.
+            chat_model: As in `add`.
+            openie: As in `add`: so what a chat model cannot read, rules may.
+        """
         meter = Meter()
-        models = self._for_call(chat_model)
+        models = self._for_call(chat_model, openie)
         flow = self._retry_flow(models, meter, progress)
         return self._driver(models, meter).run(flow)
 
     async def aretry_failed(
-        self, *, progress: OnProgress | None = None, chat_model: ChatModel | None = None
+        self,
+        *,
+        progress: OnProgress | None = None,
+        chat_model: ChatModel | None = None,
+        openie: OpenIE | None = None,
     ) -> IndexReport:
         """Do what `retry_failed` does, without blocking the event loop."""
         meter = Meter()
-        models = self._for_call(chat_model)
+        models = self._for_call(chat_model, openie)
         flow = self._retry_flow(models, meter, progress)
         return await self._driver(models, meter).arun(flow)
 
@@ -183,6 +202,7 @@ class Filling(Handle):
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
+        openie: OpenIE | None = None,
     ) -> IndexReport:
         """Read passages again with the present extractor, where another one read them.
 
@@ -195,9 +215,10 @@ class Filling(Handle):
                 or `skip`: it stays as it was read before. Calling again retries it.
             progress: As in `add`.
             chat_model: As in `add`.
+            openie: As in `add`.
         """
         meter = Meter()
-        models = self._for_call(chat_model)
+        models = self._for_call(chat_model, openie)
         chosen = None if ids is None and where is None else checked_choice(ids, where, None)
         flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)
         return self._driver(models, meter).run(flow)
@@ -210,10 +231,11 @@ class Filling(Handle):
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
+        openie: OpenIE | None = None,
     ) -> IndexReport:
         """Do what `reextract` does, without blocking the event loop."""
         meter = Meter()
-        models = self._for_call(chat_model)
+        models = self._for_call(chat_model, openie)
         chosen = None if ids is None and where is None else checked_choice(ids, where, None)
         flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)
         return await self._driver(models, meter).arun(flow)
@@ -312,9 +334,13 @@ class Filling(Handle):
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _for_call(self, chat_model: ChatModel | None) -> Models:
-        check_ports(chat_model)
-        return self._models if chat_model is None else replace(self._models, chat=chat_model)
+    def _for_call(
+        self, chat_model: ChatModel | None = None, openie: OpenIE | None = None
+    ) -> Models:
+        check_ports(chat_model, openie)
+        own = self._models
+        chat = own.chat if chat_model is None else chat_model
+        return replace(own, chat=chat, openie=own.openie if openie is None else openie)
 
     def _with_embedder(self, embedder: Embedder) -> Models:
         check_methods(embedder, "embedder", ("embed", "aembed"))

@@ -22,7 +22,7 @@ from hippo_core.inputs import check_config, check_methods, check_ports, checked_
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.store import Store
 from hippo_core.text import canonical_json
-from hippo_core.types import Passage, Stats, SynonymEdge, VerifyReport
+from hippo_core.types import Extraction, Passage, Stats, SynonymEdge, VerifyReport
 from hippo_core.verification import verify
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,19 @@ class Handle:
 
     def stats(self) -> Stats:
         """Count passages, phrases, triples and edges."""
-        return self._index.snapshot().stats()
+        sizes = self._index.snapshot().stats()
+        with self._store.read() as reader:
+            return replace(sizes, by_extractor=reader.passages_by_extractor(self.namespace))
+
+    def extractions(self, ids: Collection[str] | None = None) -> dict[str, Extraction]:
+        """Give what was read out of passages, with its extractor, by id: those of ids, or all.
+
+        Unknown ids are left out. A passage that could not be read has the status `failed`.
+        """
+        wanted = None if ids is None else [i for i in checked_ids(ids) if is_unicode(i)]
+        with self._store.read() as reader:
+            found = {s.passage.id: s for s in reader.passages(self.namespace, wanted)}
+        return {i: found[i].extraction for i in (wanted or sorted(found)) if i in found}
 
     def __len__(self) -> int:
         return len(self._index.snapshot().corpus)

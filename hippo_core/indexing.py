@@ -6,15 +6,15 @@ one commit at the end.
 
 from __future__ import annotations
 
-from collections import Counter
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hippo_core.committing import Committing
-from hippo_core.contributions import Target, contribution, unkeyed
+from hippo_core.contributions import contribution
 from hippo_core.edge_inputs import EdgesById
 from hippo_core.embedding import Embedding
 from hippo_core.errors import IndexingError, InputError
@@ -23,26 +23,13 @@ from hippo_core.flows import Each, Flow, Meter, Models
 from hippo_core.index import HippoIndex, Vectors
 from hippo_core.inputs import Chosen, OnError
 from hippo_core.records import StoredPassage, text_key
+from hippo_core.reporting import Plan, report_of, warnings_of
 from hippo_core.text import canonical_json
-from hippo_core.types import Extraction, IndexReport, Kind, Passage, Status
+from hippo_core.types import Extraction, IndexReport, Kind, Passage
+
+log = logging.getLogger(__name__)
 
 IMPORTED = "imported"  # the extractor's name where the extraction was given
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What an `add` has to do with each of its passages."""
-
-    ids: tuple[str, ...]
-    changed: Mapping[str, Passage]
-    """Passages to write, by id: new, of other content, or without a finished extraction."""
-    updated: frozenset[str]
-    unchanged: tuple[str, ...]
-    blank: int
-    edges: Mapping[str, Mapping[Target, float]]
-    """The edges that were given, by the id of their passage."""
-    is_linked: bool
-    """Whether the live passages among these have just these edges."""
 
 
 class Indexing:
@@ -103,7 +90,11 @@ class Indexing:
         failed = {
             i: reason for i, reason in failed.items() if i in failures(by_id) or i not in by_id
         }
-        report = _report(plan, by_id, failed, touched, meter)
+        report = report_of(plan, by_id, failed, touched, meter.usage)
+        if given is None:
+            report = replace(report, warnings=tuple(warnings_of(by_id.values(), report.dropped)))
+        for warning in report.warnings:
+            log.warning("%s", warning)
         return replace(report, pending_edges=self._pending(plan)) if plan.edges else report
 
     def read_by_others(self, chosen: Chosen | None) -> list[Passage]:
@@ -241,29 +232,3 @@ def _unique(texts: Iterable[str]) -> list[str]:
 def _by_id(plan: Plan, extractions: Mapping[str, Extraction]) -> dict[str, Extraction]:
     keys = {i: text_key(p.full_text) for i, p in plan.changed.items()}
     return {i: extractions[key] for i, key in keys.items() if key in extractions}
-
-
-def _report(
-    plan: Plan,
-    by_id: Mapping[str, Extraction],
-    failed: Mapping[str, str],
-    touched: Sequence[str],
-    meter: Meter,
-) -> IndexReport:
-    dropped: Counter[str] = Counter()
-    for extraction in by_id.values():
-        dropped.update(extraction.dropped)
-        dropped["no letters or digits"] += unkeyed(extraction)
-    return IndexReport(
-        ids=plan.ids,
-        added=tuple(i for i in by_id if i not in plan.updated and i not in failed),
-        updated=(*(i for i in by_id if i in plan.updated and i not in failed), *touched),
-        unchanged=plan.unchanged,
-        failed=failed,
-        partial={i: e.reason for i, e in by_id.items() if e.status is Status.PARTIAL},
-        empty=tuple(i for i, e in by_id.items() if e.status is Status.EMPTY),
-        blank=plan.blank,
-        dropped={kind: n for kind, n in dropped.items() if n},
-        edges=sum(map(len, plan.edges.values())),
-        usage=meter.usage,
-    )

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 LIMIT = 200
 """Entities, and triples, that one reply may give; the rest is dropped and counted."""
+OVER_THE_LIMIT = "over the limit"
 
 _ENTITY_KEYS = ("namedentities", "namedentity", "entities", "entity")
 _TRIPLE_KEYS = ("triples", "triple", "facts", "fact", "relations", "relationships")
@@ -149,7 +150,7 @@ class _Harvest(Generic[T]):
         if item in self.items:
             self.dropped["repeated"] += 1
         elif self.full:
-            self.dropped["over the limit"] += 1
+            self.dropped[OVER_THE_LIMIT] += 1
         else:
             self.items[item] = None
 
@@ -391,7 +392,7 @@ def _add_triples(fields: list[object], harvest: _Harvest[Triple]) -> None:
     objects = _names(fields[2], harvest)
     for done, (subject, object_) in enumerate(product(subjects, objects)):
         if harvest.full:
-            harvest.drop("over the limit", len(subjects) * len(objects) - done)
+            harvest.drop(OVER_THE_LIMIT, len(subjects) * len(objects) - done)
             return
         if (subject.casefold(), relation.casefold(), object_.casefold()) in _ECHOES:
             harvest.drop("placeholder")

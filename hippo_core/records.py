@@ -40,6 +40,11 @@ from hippo_core.text import sha256_hex
 from hippo_core.types import Extraction, Kind, Passage, Status
 
 VALUES_AT_ONCE = 500  # bound parameters in one statement
+_ITS_EXTRACTION = sa.and_(
+    extractions.c.namespace == passages.c.namespace,
+    extractions.c.text_key == passages.c.text_key,
+    extractions.c.pending.is_(False),
+)
 _ITS_EDGES = sa.and_(edges.c.namespace == passages.c.namespace, edges.c.passage_id == passages.c.id)
 
 
@@ -159,17 +164,11 @@ class Reader:
                 extractions.c.entities,
                 extractions.c.triples,
                 extractions.c.dropped,
+                extractions.c.extractor,
                 edges.c.edges,
             )
             .select_from(
-                passages.outerjoin(
-                    extractions,
-                    sa.and_(
-                        extractions.c.namespace == passages.c.namespace,
-                        extractions.c.text_key == passages.c.text_key,
-                        extractions.c.pending.is_(False),
-                    ),
-                ).outerjoin(edges, _ITS_EDGES)
+                passages.outerjoin(extractions, _ITS_EXTRACTION).outerjoin(edges, _ITS_EDGES)
             )
             .where(passages.c.namespace == namespace)
         )
@@ -225,6 +224,17 @@ class Reader:
             extractions.c.namespace == namespace, extractions.c.pending.is_(False)
         )
         return {key: by for key, by in self._where_in(query, extractions.c.text_key, keys)}
+
+    def passages_by_extractor(self, namespace: str) -> dict[str, int]:
+        """Count the live passages that each extractor read, by its name, in order."""
+        counted = sa.func.count().label("passages")
+        query = (
+            sa.select(extractions.c.extractor, counted)
+            .join_from(passages, extractions, _ITS_EXTRACTION)
+            .where(passages.c.namespace == namespace)
+            .group_by(extractions.c.extractor)
+        )
+        return {row.extractor: int(row.passages) for row in sorted(self._connection.execute(query))}
 
     def extraction_keys(self, namespace: str) -> set[str]:
         """Give the keys of the texts that have a committed extraction."""

@@ -90,6 +90,7 @@ def extraction_of(row: Any, reason: str) -> Extraction:
         status=Status(row.status),
         reason=_text(reason),
         dropped=dropped,
+        extractor=_text(row.extractor),
     )
 
 

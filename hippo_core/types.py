@@ -137,6 +137,9 @@ class Extraction:
     """Why it is partial or failed."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """How many items of the reply were not usable, by kind."""
+    extractor: str = field(default="", compare=False)
+    """Who read it, as the store has it: a model and its prompts, rules, or "imported". Two
+    extractions that say the same are equal whoever read them."""
 
     def __post_init__(self) -> None:
         if isinstance(self.entities, str):
@@ -342,6 +345,8 @@ class IndexReport:
     """Passages without any text, skipped."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Entities and triples that could not be used, by kind."""
+    warnings: tuple[str, ...] = ()
+    """What looks wrong about the call as a whole, each with its likely cause; logged too."""
     edges: int = 0
     """The user's edges that the call gave, each once; 0 where it left them as they were."""
     pending_edges: int = 0
@@ -384,6 +389,8 @@ class Stats:
     """The user's edges whose target is there."""
     pending_edges: int = 0
     """Those that wait for it."""
+    by_extractor: Mapping[str, int] = field(default_factory=dict)
+    """How many passages each extractor read; those that could not be read are in none."""
 
 
 @dataclass(frozen=True, slots=True)
