@@ -10,7 +10,8 @@ from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, DocumentIndex, UpsertResponse
 
 from hippo_core import DeleteReport, IndexingError, IndexReport, InputError
-from langchain_hipporag.retriever import HippoRAGRetriever, OnProgress
+from langchain_hipporag._events import OnProgress
+from langchain_hipporag.retriever import HippoRAGRetriever
 
 
 class HippoRAGDocumentIndex(HippoRAGRetriever, DocumentIndex):

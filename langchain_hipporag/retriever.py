@@ -35,13 +35,18 @@ from hippo_core import (
     InputError,
     OpenIE,
     Passage,
-    Progress,
     RecognitionMemory,
     Retrieval,
     Where,
     checked_where,
 )
 from langchain_hipporag._convert import to_document, to_passages, to_scored_document
+from langchain_hipporag._events import (
+    RETRIEVAL,
+    OnProgress,
+    about_retrieval,
+    telling_progress,
+)
 from langchain_hipporag._models import (
     LangChainChatModel,
     LangChainEmbedder,
@@ -51,10 +56,7 @@ from langchain_hipporag._models import (
 )
 
 OnError = Literal["raise", "skip"]
-OnProgress = Callable[[Progress], None]
 Edges = Iterable[Edge | EdgeFinder] | EdgeFinder
-
-EVENT = "hipporag_retrieval"  # the custom event of each retrieval
 
 _logger = logging.getLogger(__name__)
 
@@ -170,7 +172,9 @@ class HippoRAGRetriever(BaseRetriever):
         again where it is unpickled.
 
         Each retrieval sends the custom event `hipporag_retrieval`: the path that it took, what
-        went wrong on it, the linked triples, and what it cost.
+        went wrong on it, the linked triples, and what it cost. Documents that are added inside of
+        a run, such as in a chain or a tool, send `hipporag_progress` after each that was read:
+        `done`, `failed`, `total` and `usage`.
 
     Use within a chain:
         >>> from langchain_core.language_models import FakeListChatModel
@@ -475,7 +479,9 @@ class HippoRAGRetriever(BaseRetriever):
             score_mode=self.score_mode,
             chat_model=self._chat_model(run_manager.get_child()),
         )
-        dispatch_custom_event(EVENT, _told(found), config={"callbacks": run_manager.get_child()})
+        dispatch_custom_event(
+            RETRIEVAL, about_retrieval(found), config={"callbacks": run_manager.get_child()}
+        )
         return self._documents(found)
 
     async def _aget_relevant_documents(
@@ -494,7 +500,7 @@ class HippoRAGRetriever(BaseRetriever):
             chat_model=self._chat_model(run_manager.get_child()),
         )
         await adispatch_custom_event(
-            EVENT, _told(found), config={"callbacks": run_manager.get_child()}
+            RETRIEVAL, about_retrieval(found), config={"callbacks": run_manager.get_child()}
         )
         return self._documents(found)
 
@@ -522,7 +528,7 @@ class HippoRAGRetriever(BaseRetriever):
             self._passages(documents, ids),
             edges=edges,
             on_error=on_error,
-            progress=progress,
+            progress=telling_progress(progress, callbacks),
             chat_model=self._chat_model(callbacks),
         )
 
@@ -539,7 +545,7 @@ class HippoRAGRetriever(BaseRetriever):
             self._passages(documents, ids),
             edges=edges,
             on_error=on_error,
-            progress=progress,
+            progress=telling_progress(progress, callbacks),
             chat_model=self._chat_model(callbacks),
         )
 
@@ -594,20 +600,3 @@ def _ids(report: IndexReport) -> list[str]:
             {**report.failed, **report.partial},
         )
     return list(report.ids)
-
-
-def _told(found: Retrieval) -> dict[str, Any]:
-    """Say how a retrieval went, in plain values."""
-    return {
-        "path": found.path.value,
-        "detail": found.detail,
-        "triples": [
-            {"triple": list(link.triple), "score": link.score, "kept": link.kept}
-            for link in found.triples
-        ],
-        "phrases": [
-            {"entity": link.entity, "phrase": link.phrase, "score": link.score}
-            for link in found.phrases
-        ],
-        "usage": found.usage.as_dict(),
-    }

@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -504,6 +505,36 @@ async def test_indexing_inside_a_run_belongs_to_it(empty, documents, tracer):
     step.invoke(documents[:2], {"callbacks": [tracer]})
     await step.ainvoke(documents[2:3], {"callbacks": [tracer]})
     assert [len(root.child_runs) for root in tracer.roots] == [4, 2]
+
+
+async def test_indexing_inside_a_run_sends_an_event_for_each_document(empty, documents, tracer):
+    async def aadd(found):
+        return await empty.aadd_documents(found)
+
+    seen = []
+    step = RunnableLambda(partial(empty.add_documents, progress=seen.append), afunc=aadd)
+    step.invoke(documents[:2], {"callbacks": [tracer]})
+    await step.ainvoke(documents[2:5], {"callbacks": [tracer]})
+    assert {name for name, _ in tracer.events} == {"hipporag_progress"}
+    told = [(data["done"], data["failed"], data["total"]) for _, data in tracer.events]
+    assert told == [(1, 0, 2), (2, 0, 2), (1, 0, 3), (2, 0, 3), (3, 0, 3)]
+    assert tracer.events[1][1]["usage"]["triples"]["calls"] == 2
+    assert [progress.done for progress in seen] == [1, 2]
+    json.dumps(tracer.events)
+
+
+async def test_a_stream_of_events_shows_progress_while_documents_are_read(empty, documents):
+    async def aadd(found):
+        return await empty.aadd_documents(found)
+
+    stream = RunnableLambda(empty.add_documents, afunc=aadd).astream_events(documents[:3])
+    names = [e["name"] async for e in stream if e["event"] == "on_custom_event"]
+    assert names == ["hipporag_progress"] * 3
+
+
+def test_outside_of_a_run_nothing_is_sent(empty, documents, tracer):
+    empty.add_documents(documents[:2], callbacks=[tracer])
+    assert tracer.events == []
 
 
 async def test_an_event_tells_how_a_retrieval_went(retriever, question, tracer):
