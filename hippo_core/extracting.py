@@ -12,6 +12,7 @@ from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex
 from hippo_core.inputs import checked_extraction
 from hippo_core.openie import CUT_ENTITIES, read_entities, read_triples
+from hippo_core.planning import with_status
 from hippo_core.types import Extraction, Progress, Status
 
 OnProgress = Callable[[Progress], None]
@@ -126,15 +127,6 @@ class _Tally:
             self._failed += extraction.status is Status.FAILED
             if self._progress is not None:
                 self._progress(Progress(self._done, self._failed, self._total, self._meter.usage))
-
-
-def with_status(extraction: Extraction) -> Extraction:
-    """Say `ok` or `empty` by what is there; partial stays, and of a failed one only the reason."""
-    if extraction.status is Status.FAILED:
-        return Extraction(status=Status.FAILED, reason=extraction.reason)
-    if extraction.status.finished:
-        return replace(extraction, status=Status.OK if extraction.triples else Status.EMPTY)
-    return extraction
 
 
 def _storable(text: str) -> str:

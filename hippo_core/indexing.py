@@ -7,7 +7,7 @@ one commit at the end.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,13 +18,13 @@ from hippo_core.contributions import contribution
 from hippo_core.edge_inputs import EdgesById
 from hippo_core.embedding import Embedding
 from hippo_core.errors import IndexingError, InputError
-from hippo_core.extracting import Extracting, OnProgress, failures, with_status
+from hippo_core.extracting import Extracting, OnProgress, failures
 from hippo_core.flows import Each, Flow, Meter, Models
 from hippo_core.index import HippoIndex, Vectors
 from hippo_core.inputs import Chosen, OnError
+from hippo_core.planning import Plan, plan_of, with_status
 from hippo_core.records import StoredPassage, text_key
-from hippo_core.reporting import Plan, report_of, warnings_of
-from hippo_core.text import canonical_json
+from hippo_core.reporting import report_of, warnings_of
 from hippo_core.types import Extraction, IndexReport, Kind, Passage
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Indexing:
             IndexingError: `on_error` is "raise" and some passage could not be read.
             InputError: Edges are of a passage that is neither given nor there.
         """
-        plan = self._plan(passages, given, edges or {}, again=again)
+        plan = plan_of(self._index, passages, given, edges or {}, again=again)
         if given is None:
             texts = {text_key(p.full_text): p.full_text for p in plan.changed.values()}
             extractions = yield from self._extracting.extract(texts, meter, progress, again=again)
@@ -118,46 +118,6 @@ class Indexing:
         done = {self._extractor, IMPORTED} if chosen is None else {self._extractor}
         return [p for p in passages if readers.get(text_key(p.full_text)) not in done]
 
-    # -- plan ---------------------------------------------------------------------------------
-
-    def _plan(
-        self,
-        passages: Sequence[Passage],
-        given: Mapping[str, Extraction] | None,
-        edges: EdgesById,
-        *,
-        again: bool = False,
-    ) -> Plan:
-        asked: dict[str, Passage] = {}
-        ids: list[str] = []
-        for passage in passages:
-            if not passage.full_text.strip():
-                continue
-            ids.append(passage.id)
-            if asked.setdefault(passage.id, passage) != passage:
-                raise InputError(
-                    f"id {passage.id!r} stands for two different passages in one call; "
-                    "give each its own id"
-                )
-        with self._index.store.read() as reader:
-            wanted = list({**asked, **edges})
-            stored = {s.passage.id: s for s in reader.passages(self._index.namespace, wanted)}
-        _check_owners(edges, {*asked, *stored})
-        changed = {
-            i: p
-            for i, p in asked.items()
-            if again or i not in stored or _differs(stored[i], p, given)
-        }
-        return Plan(
-            ids=tuple(ids),
-            changed=changed,
-            updated=frozenset(i for i in changed if i in stored),
-            unchanged=tuple(i for i in asked if i not in changed),
-            blank=len(passages) - len(ids),
-            edges=edges,
-            is_linked=all(s.edges == edges.get(i, s.edges) for i, s in stored.items()),
-        )
-
     def _pending(self, plan: Plan) -> int:
         self._index.refresh()
         return self._index.pending_edges(plan.edges)
@@ -203,26 +163,6 @@ class Indexing:
         with self._index.store.write() as writer:
             writer.save_vectors(self._index.namespace, kind, by_text, self._embedding.generation)
         return by_text
-
-
-def _differs(
-    stored: StoredPassage, passage: Passage, given: Mapping[str, Extraction] | None
-) -> bool:
-    same = stored.passage == passage and canonical_json(
-        dict(stored.passage.metadata)
-    ) == canonical_json(dict(passage.metadata))  # 1 == 1.0 == True, but not in JSON
-    if not same or not stored.status.finished:
-        return True
-    return given is not None and with_status(given[passage.id]) != stored.extraction
-
-
-def _check_owners(edges: Iterable[str], there: Collection[str]) -> None:
-    for id_ in edges:
-        if id_ not in there:
-            raise InputError(
-                f"an edge is of passage {id_!r}, which is neither in this call nor there; "
-                "add the passage, or leave the edge out"
-            )
 
 
 def _unique(texts: Iterable[str]) -> list[str]:

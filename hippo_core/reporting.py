@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from hippo_core.contributions import Target, unkeyed
+from hippo_core.contributions import unkeyed
 from hippo_core.parsing import LIMIT, OVER_THE_LIMIT
-from hippo_core.types import Extraction, IndexReport, Passage, Status, Usage
+from hippo_core.planning import Plan
+from hippo_core.types import Extraction, IndexReport, Status, Usage
 
 ENOUGH = 5  # passages without any triple that are no accident
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What an `add` has to do with each of its passages."""
-
-    ids: tuple[str, ...]
-    changed: Mapping[str, Passage]
-    """Passages to write, by id: new, of other content, or without a finished extraction."""
-    updated: frozenset[str]
-    unchanged: tuple[str, ...]
-    blank: int
-    edges: Mapping[str, Mapping[Target, float]]
-    """The edges that were given, by the id of their passage."""
-    is_linked: bool
-    """Whether the live passages among these have just these edges."""
 
 
 def report_of(

@@ -76,6 +76,7 @@ LAYERS = {
         "inputs",
         "edge_inputs",
         "index",
+        "planning",
         "extracting",
         "committing",
         "reporting",
