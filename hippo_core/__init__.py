@@ -1,10 +1,13 @@
 """HippoRAG and HippoRAG 2: a knowledge-graph memory that answers what no single passage says."""
 
 from hippo_core.config import HippoConfig
+from hippo_core.costs import Budget, Stage, StageUsage, TokenUsage, Usage
 from hippo_core.edge_finders import EdgeFinder, MetadataEdges, RegexEdges
 from hippo_core.errors import (
+    BudgetExceededError,
     ClosedError,
     ConfigError,
+    ContextTooLongError,
     EmbedderMismatchError,
     HippoError,
     IndexingError,
@@ -15,6 +18,7 @@ from hippo_core.errors import (
     NotAStoreError,
     ParseError,
     PermanentModelError,
+    RateLimitedError,
     SchemaVersionError,
     StoreCorruptError,
     StoreError,
@@ -41,14 +45,10 @@ from hippo_core.types import (
     Retrieval,
     RetrievalPath,
     ScoredPassage,
-    Stage,
-    StageUsage,
     Stats,
     Status,
     SynonymEdge,
-    TokenUsage,
     Triple,
-    Usage,
     VerifyReport,
     Walk,
 )
@@ -58,10 +58,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "Budget",
+    "BudgetExceededError",
     "ChatModel",
     "ClosedError",
     "Completion",
     "ConfigError",
+    "ContextTooLongError",
     "DeleteReport",
     "Edge",
     "EdgeFinder",
@@ -88,6 +91,7 @@ __all__ = [
     "Passage",
     "PermanentModelError",
     "Progress",
+    "RateLimitedError",
     "RecognitionMemory",
     "RegexEdges",
     "Retrieval",

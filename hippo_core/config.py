@@ -116,9 +116,17 @@ class HippoConfig:
     ppr_tolerance: float = 1e-12
     """Bound on the L1 error of the walk's mass, which sums to 1."""
 
-    # Calls
+    # Calls. Those of a memory hold: `config=` of one query does not change them.
     concurrency: int = 8
     """Model calls in flight at once."""
+    call_timeout: float | None = 600.0
+    """Seconds that one try of a call of the chat model or the embedder may take, not counting its
+    wait for one of the `concurrency` places; then it is a TransientModelError, and tried again. A
+    reply that comes later is kept where there is use for it. None: as long as the SDK waits."""
+    tries: int = 4
+    """Tries of one call, the first among them, where another may mend it: a rate limit, a time-out,
+    a broken connection, a server's fault; 1 to 10. A server that asks to wait is given the time,
+    up to 120 seconds. Turn the retries of your SDK off, or they multiply."""
     embed_batch_size: int = 64
     """Texts in one embedding call."""
 
@@ -161,6 +169,14 @@ class HippoConfig:
         self._require("synonymy_min_length", self.synonymy_min_length >= 0, "at least 0")
         self._require("damping", 0 <= self.damping < 1, "at least 0 and below 1")
         self._require("ppr_tolerance", 0 < self.ppr_tolerance < 1, "above 0 and below 1")
+        self._check_calls()
+
+    def _check_calls(self) -> None:
+        self._require("tries", 1 <= self.tries <= 10, "between 1 and 10")
+        if self.call_timeout is not None:
+            self._require(
+                "call_timeout", 0 < self.call_timeout <= 1e6, "above 0 and at most 1e6, or None"
+            )
 
     def _require(self, name: str, holds: bool, claim: str) -> None:
         if not holds:

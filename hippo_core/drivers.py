@@ -5,34 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-import time
-import weakref
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from hippo_core.calls import acall, accept, as_model_error, call, retrying
-from hippo_core.errors import HippoError, PermanentModelError
+from hippo_core.accounts import Account
+from hippo_core.calls import acall, call, input_tokens
+from hippo_core.errors import BudgetExceededError, HippoError, PermanentModelError
 from hippo_core.flows import Each, Flow, Meter, Metered, Models, Request
+from hippo_core.limiter import Limiter
+from hippo_core.paid import PaidCall, must_count
+from hippo_core.retries import as_ours, retrying
+from hippo_core.timeouts import LateError, awithin, within
 
 T = TypeVar("T")
 
-
-class Limiter:
-    """At most `limit` model calls in flight: one semaphore for threads, one per event loop."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.threads = threading.BoundedSemaphore(limit)
-        self._lock = threading.Lock()
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            weakref.WeakKeyDictionary()
-        )
-
-    def loop(self) -> asyncio.Semaphore:
-        """Give the running loop's semaphore."""
-        running = asyncio.get_running_loop()
-        with self._lock:
-            return self._loops.setdefault(running, asyncio.Semaphore(self.limit))
+_numbers = count(1)  # of threads
 
 
 class _Step(NamedTuple):
@@ -43,10 +32,19 @@ class _Step(NamedTuple):
 class Driver:
     """Runs flows with the user's models, counting into a meter."""
 
-    def __init__(self, models: Models, limiter: Limiter, meter: Meter) -> None:
+    def __init__(
+        self,
+        models: Models,
+        limiter: Limiter,
+        meter: Meter,
+        *,
+        around: tuple[Account, ...] = (),  # of the operations that this one is a part of
+    ) -> None:
         self._models = models
         self._limiter = limiter
         self._meter = meter
+        own = () if meter.account is None or meter.account in around else (meter.account,)
+        self._accounts = (*around, *own)
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -72,16 +70,18 @@ class Driver:
             return self._run_each(request.flows)
         if isinstance(request, Metered):
             return self._counting_into(request.meter).run(request.flow)
-        for attempt in retrying("Retrying"):
-            with attempt, self._limiter.threads:
-                started = time.perf_counter()
-                try:
-                    reply = call(self._models, request)
-                except HippoError:
-                    raise
-                except Exception as error:  # the port: whatever the user's SDK raises
-                    raise as_model_error(error) from error
-        return accept(request, reply, time.perf_counter() - started, self._meter)
+        counted = input_tokens(request) if must_count(request, self._accounts) else None
+        with self._paid(request, counted) as paid:
+            for attempt in self._retrying("Retrying"):
+                with attempt, self._limiter.place():
+                    late = paid.begin()
+                    try:
+                        reply = within(paid.timeout, partial(call, self._models, request), late)
+                    except LateError:
+                        raise paid.give_up(goes_on=True) from None
+                    except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
+                        _raise_ours(error)
+            return paid.end(reply)
 
     def _run_each(self, flows: Iterable[Flow[Any]]) -> list[Any]:
         pending = list(enumerate(flows))
@@ -106,7 +106,7 @@ class Driver:
                     errors.append(error)
 
         workers = [
-            threading.Thread(target=work, name="hippo-call", daemon=True)
+            threading.Thread(target=work, name=f"hippo-call-{next(_numbers)}", daemon=True)
             for _ in range(min(self._limiter.limit, len(pending)))
         ]
         try:
@@ -141,21 +141,29 @@ class Driver:
             return await self._arun_each(request.flows)
         if isinstance(request, Metered):
             return await self._counting_into(request.meter).arun(request.flow)
-        async for attempt in retrying("AsyncRetrying"):
-            with attempt:
-                async with self._limiter.loop():
-                    started = time.perf_counter()
-                    try:
-                        reply = await acall(self._models, request)
-                    except HippoError:
-                        raise
-                    except asyncio.CancelledError as error:
-                        if _is_cancelled():
-                            raise
-                        raise PermanentModelError("the model cancelled its own call") from error
-                    except Exception as error:  # the port: whatever the user's SDK raises
-                        raise as_model_error(error) from error
-        return accept(request, reply, time.perf_counter() - started, self._meter)
+        counted = None
+        if must_count(request, self._accounts):
+            counted = await asyncio.to_thread(input_tokens, request)
+        with self._paid(request, counted) as paid:
+            async for attempt in self._retrying("AsyncRetrying"):
+                with attempt:
+                    async with self._limiter.aplace():
+                        paid.begin()
+                        try:
+                            reply = await self._acall(request, paid.timeout)
+                        except LateError:
+                            raise paid.give_up(goes_on=False) from None
+                        except asyncio.CancelledError as error:
+                            if _is_cancelled():
+                                raise
+                            raise PermanentModelError("the model cancelled its own call") from error
+                        except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
+                            _raise_ours(error)
+            return paid.end(reply)
+
+    async def _acall(self, request: Request, timeout: float | None) -> Any:
+        asked = acall(self._models, request)
+        return await awithin(timeout, asked, self._limiter.patience.grace)
 
     async def _arun_each(self, flows: Iterable[Flow[Any]]) -> list[Any]:
         pending = list(enumerate(flows))
@@ -163,10 +171,15 @@ class Driver:
         workers = min(self._limiter.limit, len(pending))
         pending.reverse()
 
+        spent: list[BudgetExceededError] = []
+
         async def work() -> None:
-            while pending:
+            while pending and not spent:
                 position, flow = pending.pop()
-                results[position] = await self.arun(flow)
+                try:
+                    results[position] = await self.arun(flow)
+                except BudgetExceededError as error:  # what runs is paid for: let it end
+                    spent.append(error)
 
         failure: BaseException | None = None
         try:
@@ -175,6 +188,8 @@ class Driver:
                     group.create_task(work())
         except BaseExceptionGroup as failures:  # the first failure cancelled the others
             failure = failures.exceptions[0]
+        if failure is None and spent:
+            failure = spent[0]
         if failure is not None:
             raise failure
         return results
@@ -182,7 +197,21 @@ class Driver:
     # -- both ---------------------------------------------------------------------------------
 
     def _counting_into(self, meter: Meter) -> Driver:
-        return Driver(self._models, self._limiter, meter)
+        return Driver(self._models, self._limiter, meter, around=self._accounts)
+
+    def _paid(self, request: Request, counted: int | None) -> PaidCall:
+        timeout = self._limiter.patience.call_timeout
+        return PaidCall(request, counted, self._accounts, self._meter, timeout)
+
+    def _retrying(self, kind: str) -> Any:
+        return retrying(kind, self._limiter.patience, self._limiter.pause)
+
+
+def _raise_ours(error: Exception) -> NoReturn:
+    ours = as_ours(error)
+    if ours is error:
+        raise ours
+    raise ours from error
 
 
 def _is_cancelled() -> bool:

@@ -6,8 +6,11 @@ HippoError
 ├── MissingDependencyError (ImportError)  an optional package is not installed
 ├── ModelRequiredError                    a chat model or an extractor is needed and not given
 ├── ModelError                            a call to the user's model failed
-│   ├── TransientModelError               worth another try: rate limit, time-out, 5xx
-│   └── PermanentModelError               another try cannot help: 401, 404, context too long
+│   ├── TransientModelError               worth another try: time-out, broken connection, 5xx
+│   │   └── RateLimitedError              calls come too fast: 429
+│   └── PermanentModelError               another try cannot help: 401, 404, quota used up
+│       └── ContextTooLongError           the prompt is longer than the model reads
+├── BudgetExceededError                   the next call would go over the budget
 ├── ParseError                            a reply of the model that cannot be read
 ├── IndexingError                         passages that could not be read; what was finished is kept
 ├── SynonymyError                         nearly every phrase is a synonym of every other
@@ -79,8 +82,33 @@ class TransientModelError(ModelError):
         return type(self), (str(self), self.retry_after)
 
 
+class RateLimitedError(TransientModelError):
+    """The server refused a call because calls come too fast; all calls of a handle wait for it."""
+
+
 class PermanentModelError(ModelError):
     """A call failed in a way that another try cannot mend."""
+
+
+class ContextTooLongError(PermanentModelError):
+    """A prompt, or a text to embed, is longer than the model reads."""
+
+
+class BudgetExceededError(HippoError):
+    """The next call of a model would go over the budget, and was not made.
+
+    Attributes:
+        budget: The `Budget`.
+        usage: The `Usage` that counted against it so far; calls that still run are not in it.
+    """
+
+    def __init__(self, complaint: str, budget: Any, usage: Any) -> None:
+        super().__init__(complaint)
+        self.budget = budget
+        self.usage = usage
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.budget, self.usage)
 
 
 class ParseError(HippoError):

@@ -7,25 +7,32 @@ An algorithm is written once, as a generator. It yields a request, is sent the a
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from hippo_core.accounts import Account
+from hippo_core.costs import Budget, Stage, StageUsage, Usage
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
-from hippo_core.types import Kind, Message, Stage, StageUsage, Triple, Usage
+from hippo_core.types import Completion, Kind, Message, Triple
 
 T = TypeVar("T")
 
 
 class Meter:
-    """Counts what the calls of one operation cost, from any thread."""
+    """Counts what the calls of one operation cost, from any thread, and keeps them in a budget.
 
-    def __init__(self) -> None:
+    What a `Metered` flow costs is counted apart, by its own meter, and is still part of this
+    budget.
+    """
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.account = None if budget is None else Account(budget)
         self._lock = threading.Lock()
         self._usage = Usage()
 
     def add(self, stage: Stage, usage: StageUsage) -> None:
-        """Add one call."""
+        """Add one call that was answered."""
         with self._lock:
             self._usage += Usage({stage: usage})
 
@@ -41,6 +48,10 @@ class Complete:
 
     messages: Sequence[Message]
     stage: Stage
+    late: Callable[[Completion], None] | None = None
+    """Given the reply to a call that was given up after `call_timeout`, if it comes after all: from
+    another thread, once for each such reply, maybe after the operation has ended. What it raises is
+    logged. On an event loop the call is cancelled, so that no reply comes late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +93,7 @@ class Each:
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """Run this flow with its costs counted apart; gives its result."""
+    """Run this flow with its costs counted apart, within all budgets; gives its result."""
 
     flow: Generator[Any, Any, Any]
     meter: Meter

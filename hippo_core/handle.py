@@ -13,13 +13,15 @@ from typing import Any, Self
 from hippo_core.config import HippoConfig
 from hippo_core.copying import copy_store
 from hippo_core.curation import Curation, check_curation, checked_aliases, checked_pairs
-from hippo_core.drivers import Driver, Limiter
+from hippo_core.drivers import Driver
 from hippo_core.embedding import Embedding
 from hippo_core.errors import HippoError, InputError, StoreCorruptError, StoreError
 from hippo_core.flows import Meter, Models
 from hippo_core.index import HippoIndex
 from hippo_core.inputs import check_config, check_methods, check_ports, checked_ids, is_unicode
+from hippo_core.limiter import Limiter
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
+from hippo_core.retries import Patience
 from hippo_core.store import Store
 from hippo_core.text import canonical_json
 from hippo_core.types import Extraction, Passage, Stats, SynonymEdge, VerifyReport
@@ -70,7 +72,10 @@ class Handle:
         """Make what a process has for itself: locks, and what is derived."""
         self._process = self._store.forked
         self._own_index = HippoIndex(self._store, self.namespace, self.config)
-        self._own_limiter = Limiter(self.config.concurrency)
+        self._own_limiter = Limiter(
+            self.config.concurrency,
+            Patience(tries=self.config.tries, call_timeout=self.config.call_timeout),
+        )
 
     @property
     def _index(self) -> HippoIndex:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from hippo_core.costs import Stage
 from hippo_core.errors import ParseError
 from hippo_core.flows import Complete, Flow
 from hippo_core.parsing import Parsed, parse_entities, parse_triples
@@ -15,7 +16,7 @@ from hippo_core.prompts import (
     query_entities_prompt,
     triples_prompt,
 )
-from hippo_core.types import Completion, Extraction, Message, Stage, Status, Triple
+from hippo_core.types import Completion, Extraction, Message, Status, Triple
 
 T = TypeVar("T")
 

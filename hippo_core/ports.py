@@ -16,7 +16,9 @@ class ChatModel(Protocol):
     """A chat model. Calls come from several threads at once.
 
     An implementation may raise what its SDK raises: the caller converts it once, by its status
-    code. Turn the SDK's own retries off; the core tries a call up to four times.
+    code. Turn the SDK's own retries off; the core tries a call `HippoConfig.tries` times. With a
+    `call_timeout` each call of `complete` is made in a thread of its own, in the caller's context;
+    one that is late goes on there, and its reply is used if it comes. `acomplete` is cancelled.
 
     An optional attribute `name: str` goes into the extractor's fingerprint.
     """
@@ -32,7 +34,7 @@ class ChatModel(Protocol):
 
 @runtime_checkable
 class Embedder(Protocol):
-    """An embedding model. Calls come from several threads at once.
+    """An embedding model. Calls come from several threads at once, as those of a ChatModel do.
 
     Optional attributes: `name: str`, compared when an index is opened, and `one_query_encoding:
     bool`, True where the three query kinds give the same vector, so that a query is embedded once.

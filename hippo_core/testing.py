@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hippo_core.costs import TokenUsage
 from hippo_core.ports import ChatModel, Embedder
 from hippo_core.prompts import entities_prompt, triples_prompt
 from hippo_core.text import sha256_hex
-from hippo_core.types import Completion, Extraction, Kind, Message, TokenUsage
+from hippo_core.types import Completion, Extraction, Kind, Message
 
 Reply = str | Completion | Exception
 
@@ -241,7 +242,7 @@ def _asker() -> str:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs in this thread
         task = None
-    name = task.get_name() if task else f"thread {threading.get_ident()}"
+    name = task.get_name() if task else threading.current_thread().name
     return f"{os.getpid()} {name}"
 
 

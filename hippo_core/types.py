@@ -8,15 +8,14 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
+from hippo_core.costs import TokenUsage, Usage
+
 JSON = str | int | float | bool | None | list[Any] | dict[str, Any]
 
 Kind = Literal[
     "passage", "phrase", "triple", "query_to_passage", "query_to_triple", "query_to_phrase"
 ]
 """What a text is embedded for; an asymmetric encoder or an instruction may depend on it."""
-
-Stage = Literal["entities", "triples", "query_entities", "recognition", "answer", "embedding"]
-"""What a model call is made for; usage is counted by it."""
 
 
 class Triple(NamedTuple):
@@ -35,21 +34,12 @@ class Message(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenUsage:
-    """Tokens of one completion."""
-
-    input_tokens: int
-    output_tokens: int
-    estimated: bool = False
-    """True where the model did not say and the figures are counted on our side."""
-
-
-@dataclass(frozen=True, slots=True)
 class Completion:
     """A chat model's reply."""
 
     text: str
     usage: TokenUsage | None = None
+    """None where the model did not say; the tokens are counted on our side then."""
     finish_reason: str | None = None
     """`length` where the token limit cut the reply."""
     cached: bool = False
@@ -224,59 +214,6 @@ class RetrievalPath(StrEnum):
     def used_graph(self) -> bool:
         """Whether Personalized PageRank had a part in the ranking."""
         return not self.value.startswith(("dense", "empty"))
-
-
-@dataclass(frozen=True, slots=True)
-class StageUsage:
-    """What one stage cost."""
-
-    calls: int = 0
-    cached: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    texts: int = 0
-    """Texts embedded."""
-    seconds: float = 0.0
-    estimated: bool = False
-
-    def __add__(self, other: StageUsage) -> StageUsage:
-        return StageUsage(
-            calls=self.calls + other.calls,
-            cached=self.cached + other.cached,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            texts=self.texts + other.texts,
-            seconds=self.seconds + other.seconds,
-            estimated=self.estimated or other.estimated,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a call cost, by stage.
-
-    >>> one = Usage({"triples": StageUsage(calls=1, input_tokens=10)})
-    >>> (one + one).stages["triples"].input_tokens
-    20
-    """
-
-    stages: Mapping[Stage, StageUsage] = field(default_factory=dict)
-
-    def __add__(self, other: Usage) -> Usage:
-        stages = dict(self.stages)
-        for stage, usage in other.stages.items():
-            stages[stage] = stages.get(stage, StageUsage()) + usage
-        return Usage(stages)
-
-    @property
-    def chat_calls(self) -> int:
-        """Chat completions that were asked for, cached ones included."""
-        return sum(u.calls for stage, u in self.stages.items() if stage != "embedding")
-
-    def as_dict(self) -> dict[str, dict[str, int | float | bool]]:
-        """Give plain values by stage."""
-        names = StageUsage.__dataclass_fields__
-        return {s: {n: getattr(u, n) for n in names} for s, u in sorted(self.stages.items())}
 
 
 @dataclass(frozen=True, slots=True)

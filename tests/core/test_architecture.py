@@ -25,7 +25,7 @@ ADAPTERS = [
 # A module imports only what stands before it. `local` is a folder; it counts as one.
 LAYERS = {
     "L0": ["errors", "text"],
-    "L1 values and ports": ["types", "config", "ports"],
+    "L1 values and ports": ["costs", "types", "config", "ports"],
     "L2 pure functions, and the drivers of flows": [
         "pagerank",
         "similarity",
@@ -35,8 +35,15 @@ LAYERS = {
         "prompts",
         "_json_scan",
         "parsing",
+        "tokens",
+        "accounts",
         "flows",
         "calls",
+        "sdk_errors",
+        "retries",
+        "limiter",
+        "timeouts",
+        "paid",
         "drivers",
     ],
     "L3 parts": [

@@ -55,6 +55,8 @@ BORDERS: dict[str, tuple[list[float], list[float]]] = {
     "ppr_tolerance": ([-1, 0, 1], [above_0, 1e-6, below_1]),
     "concurrency": ([-1, 0], [1, 64]),
     "embed_batch_size": ([-1, 0], [1, 4096]),
+    "call_timeout": ([-1, 0, 1e7], [above_0, 5, 600.0, 1e6, None]),
+    "tries": ([-1, 0, 11], [1, 4, 10]),
 }
 REFUSED = [(name, value) for name, (bad, _) in BORDERS.items() for value in bad]
 TAKEN = [(name, value) for name, (_, good) in BORDERS.items() for value in good]

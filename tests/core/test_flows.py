@@ -27,8 +27,7 @@ from hippo_core import (
     TransientModelError,
     Triple,
 )
-from hippo_core.calls import as_model_error
-from hippo_core.drivers import Driver, Limiter
+from hippo_core.drivers import Driver
 from hippo_core.flows import (
     Choose,
     Complete,
@@ -40,6 +39,8 @@ from hippo_core.flows import (
     Models,
     NameEntities,
 )
+from hippo_core.limiter import Limiter
+from hippo_core.sdk_errors import as_model_error
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 
 ASK = Complete([Message("user", "Hello?")], "answer")

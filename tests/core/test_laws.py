@@ -32,9 +32,10 @@ from hippo_core import (
     TokenUsage,
     Triple,
 )
-from hippo_core.drivers import Driver, Limiter
+from hippo_core.drivers import Driver
 from hippo_core.embedding import PROBE
 from hippo_core.flows import Meter
+from hippo_core.limiter import Limiter
 from hippo_core.retrieval import _Search
 from hippo_core.seeding import passage_seeds
 from hippo_core.tables import edges, extractions, passages, vectors
