@@ -18,6 +18,9 @@ Kind = Literal[
 Stage = Literal["entities", "triples", "query_entities", "recognition", "answer", "embedding"]
 """What a model call is made for; usage is counted by it."""
 
+Role = Literal["system", "user", "assistant"]
+"""Whose turn of a chat a message is."""
+
 
 class Triple(NamedTuple):
     """A statement read out of a passage."""
@@ -30,7 +33,7 @@ class Triple(NamedTuple):
 class Message(NamedTuple):
     """One turn of a chat prompt."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Role
     content: str
 
 

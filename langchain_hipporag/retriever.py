@@ -36,6 +36,7 @@ from hippo_core import (
     OpenIE,
     Passage,
     Progress,
+    Prompts,
     RecognitionMemory,
     Retrieval,
     Where,
@@ -82,6 +83,7 @@ class _Options(_Fields, total=False):
     config: HippoConfig | None
     openie: OpenIE | None
     recognition: RecognitionMemory | None
+    prompts: Prompts | None
     snapshot_dir: str | Path | None
 
 
@@ -221,6 +223,7 @@ class HippoRAGRetriever(BaseRetriever):
         config: HippoConfig | None = None,
         openie: OpenIE | None = None,
         recognition: RecognitionMemory | None = None,
+        prompts: Prompts | None = None,
         create: bool = True,
         snapshot_dir: str | Path | None = None,
         **fields: Unpack[_Fields],
@@ -237,6 +240,7 @@ class HippoRAGRetriever(BaseRetriever):
             config: Settings; the default is HippoRAG 2.
             openie: Reads the documents in place of `llm`.
             recognition: Judges linked triples in place of `llm`.
+            prompts: What `llm` is asked; None for our own words.
             create: Whether a missing folder becomes a new memory.
             snapshot_dir: Where a memory in a database keeps derived files; None for nowhere.
             **fields: Fields of the retriever, such as `k`.
@@ -254,6 +258,7 @@ class HippoRAGRetriever(BaseRetriever):
             config=config,
             openie=openie,
             recognition=recognition,
+            prompts=prompts,
             create=create,
             snapshot_dir=snapshot_dir,
         )
