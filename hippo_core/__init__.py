@@ -29,6 +29,8 @@ from hippo_core.errors import (
 )
 from hippo_core.hipporag import HippoRAG
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
+from hippo_core.prompt_texts import PromptExample
+from hippo_core.prompts import Prompts
 from hippo_core.types import (
     Answer,
     Completion,
@@ -92,6 +94,8 @@ __all__ = [
     "PermanentModelError",
     "Progress",
     "RateLimitedError",
+    "PromptExample",
+    "Prompts",
     "RecognitionMemory",
     "RegexEdges",
     "Retrieval",

@@ -79,14 +79,14 @@ class Extracting:
         with self._index.store.read() as reader:
             entities = reader.entities(namespace, key, self._extractor)
         if entities is not None:
-            return (yield from read_triples(text, entities))
-        entities, cut = yield from read_entities(text)
+            return (yield from read_triples(text, entities, self._models.prompts))
+        entities, cut = yield from read_entities(text, self._models.prompts)
         if cut:
-            extraction = yield from read_triples(text, entities)
+            extraction = yield from read_triples(text, entities, self._models.prompts)
             return replace(extraction, status=Status.PARTIAL, reason=CUT_ENTITIES)
         with self._index.store.write() as writer:
             writer.save_entities(namespace, key, self._extractor, entities)
-        return (yield from read_triples(text, entities))
+        return (yield from read_triples(text, entities, self._models.prompts))
 
     def or_earlier(
         self, extractions: Mapping[str, Extraction], *, keep_finished: bool

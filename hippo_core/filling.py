@@ -354,7 +354,7 @@ class Filling(Handle):
         if models.openie is not None:
             extractor = models.openie.fingerprint
         else:
-            extractor = fingerprint(_name(models.chat))
+            extractor = fingerprint(_name(models.chat), models.prompts)
         return Indexing(self._index, self._embedding, models, extractor)
 
 

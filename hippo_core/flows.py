@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hippo_core.accounts import Account
 from hippo_core.costs import Budget, Stage, StageUsage, Usage
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
+from hippo_core.prompts import Prompts
 from hippo_core.types import Completion, Kind, Message, Triple
 
 T = TypeVar("T")
@@ -105,12 +106,13 @@ Flow = Generator[Request, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The user's models."""
+    """The user's models, and what a chat model is asked."""
 
     embedder: Embedder | None
     chat: ChatModel | None = None
     openie: OpenIE | None = None
     recognition: RecognitionMemory | None = None
+    prompts: Prompts = field(default_factory=Prompts)
 
     @property
     def can_extract(self) -> bool:

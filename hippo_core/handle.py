@@ -21,6 +21,7 @@ from hippo_core.index import HippoIndex
 from hippo_core.inputs import check_config, check_methods, check_ports, checked_ids, is_unicode
 from hippo_core.limiter import Limiter
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
+from hippo_core.prompts import Prompts, check_prompts
 from hippo_core.retries import Patience
 from hippo_core.store import Store
 from hippo_core.text import canonical_json
@@ -43,6 +44,7 @@ class Handle:
         config: HippoConfig | None = None,
         openie: OpenIE | None = None,
         recognition: RecognitionMemory | None = None,
+        prompts: Prompts | None = None,
         create: bool = True,
         snapshot_dir: str | Path | None = None,
     ) -> None:
@@ -50,11 +52,15 @@ class Handle:
         if embedder is not None:
             check_methods(embedder, "embedder", ("embed", "aembed"))
         check_ports(chat_model, openie, recognition)
+        if prompts is not None:
+            check_prompts(prompts)
         if config is not None:
             check_config(config)
         self.config = config or HippoConfig()
         self.namespace = namespace
-        self._models = Models(embedder, chat_model, openie, recognition)
+        self._models = Models(
+            embedder, chat_model, openie, recognition, prompts if prompts is not None else Prompts()
+        )
         self._location = store
         self._snapshot_dir = snapshot_dir
         # Without any model nothing can be added: a folder that is not there is a typing error.
@@ -339,6 +345,7 @@ class Handle:
             "config": self.config,
             "openie": self._models.openie,
             "recognition": self._models.recognition,
+            "prompts": self._models.prompts,
             "create": False,
             "snapshot_dir": self._snapshot_dir and str(Path(self._snapshot_dir).absolute()),
         }

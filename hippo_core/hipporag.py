@@ -40,6 +40,7 @@ class HippoRAG(Filling):
         config: Settings; the default is HippoRAG 2.
         openie: An extractor to use instead of the chat model.
         recognition: A judge of linked triples to use instead of the chat model.
+        prompts: What the chat model is asked; None for our own words.
         create: Whether a missing folder becomes a new store.
         snapshot_dir: Where derived files go if the store is a URL; None for nowhere.
 
@@ -208,5 +209,5 @@ class HippoRAG(Filling):
         if models.chat is None:
             raise ModelRequiredError("answer() needs a chat model; retrieve() does not")
         found = yield from self._retrieve_flow(question, search, models, meter)
-        text = yield from read(question, found)
+        text = yield from read(question, found, models.prompts)
         return Answer(text, found, meter.usage)

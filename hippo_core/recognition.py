@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hippo_core.errors import ModelError, ParseError
 from hippo_core.flows import Choose, Complete, Flow, Models
 from hippo_core.parsing import parse_choice
-from hippo_core.prompts import recognition_prompt
+from hippo_core.prompts import checked
 from hippo_core.types import Completion, RetrievalPath, Triple
 
 
@@ -52,8 +52,8 @@ def recognise(
                 problem = f"the judge chose {chosen[:5]} of {len(candidates)} candidates"
                 raise ParseError(problem, str(chosen))
         else:
-            prompt = recognition_prompt(query, candidates, limit, sources)
-            completion: Completion = yield Complete(prompt, "recognition")
+            prompt = models.prompts.recognition(query, candidates, limit, sources)
+            completion: Completion = yield Complete(checked(prompt, "recognition"), "recognition")
             known = dict.fromkeys(parse_choice(completion.text, len(candidates)).value)
     except ParseError as error:
         return Recognition(otherwise, RetrievalPath.UNFILTERED_UNREADABLE, str(error))

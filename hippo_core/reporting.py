@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from hippo_core._reply_lists import LIMIT, OVER_THE_LIMIT
 from hippo_core.contributions import unkeyed
-from hippo_core.parsing import LIMIT, OVER_THE_LIMIT
+from hippo_core.costs import Usage
 from hippo_core.planning import Plan
-from hippo_core.types import Extraction, IndexReport, Status, Usage
+from hippo_core.types import Extraction, IndexReport, Status
 
 ENOUGH = 5  # passages without any triple that are no accident
 

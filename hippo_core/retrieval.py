@@ -287,7 +287,7 @@ class _Search:
             named: tuple[str, ...] = yield NameEntities(self.query)
             return named
         if self.models.chat is not None:
-            return (yield from read_query_entities(self.query))
+            return (yield from read_query_entities(self.query, self.models.prompts))
         raise ModelRequiredError(
             "HippoRAG reads the query's entities with a chat model or an OpenIE, and neither was "
             "given; "

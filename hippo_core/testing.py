@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hippo_core.costs import TokenUsage
 from hippo_core.ports import ChatModel, Embedder
-from hippo_core.prompts import entities_prompt, triples_prompt
+from hippo_core.prompts import Prompts
 from hippo_core.text import sha256_hex
 from hippo_core.types import Completion, Extraction, Kind, Message
 
@@ -109,8 +109,8 @@ class TableChatModel(ScriptedChatModel):
         for text, extraction in table.items():
             entities = list(extraction.entities)
             triples = [list(t) for t in extraction.triples]
-            self._table[tuple(entities_prompt(text))] = json.dumps({"named_entities": entities})
-            self._table[tuple(triples_prompt(text, entities))] = json.dumps({"triples": triples})
+            self._table[tuple(Prompts().entities(text))] = json.dumps({"named_entities": entities})
+            self._table[tuple(Prompts().triples(text, entities))] = json.dumps({"triples": triples})
         super().__init__(self._reply, name)
 
     def _reply(self, messages: Sequence[Message]) -> Reply:

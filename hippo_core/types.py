@@ -17,6 +17,9 @@ Kind = Literal[
 ]
 """What a text is embedded for; an asymmetric encoder or an instruction may depend on it."""
 
+Role = Literal["system", "user", "assistant"]
+"""Whose turn of a chat a message is."""
+
 
 class Triple(NamedTuple):
     """A statement read out of a passage."""
@@ -29,7 +32,7 @@ class Triple(NamedTuple):
 class Message(NamedTuple):
     """One turn of a chat prompt."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Role
     content: str
 
 

@@ -17,6 +17,7 @@ from hippo_core import (
     Embedder,
     HippoConfig,
     OpenIE,
+    Prompts,
     RecognitionMemory,
     Where,
 )
@@ -49,6 +50,7 @@ class Options(Fields, total=False):
     config: HippoConfig | None
     openie: OpenIE | None
     recognition: RecognitionMemory | None
+    prompts: Prompts | None
     snapshot_dir: str | Path | None
 
 

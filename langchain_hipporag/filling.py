@@ -26,6 +26,7 @@ from hippo_core import (
     InputError,
     OpenIE,
     Passage,
+    Prompts,
     RecognitionMemory,
     Where,
 )
@@ -60,6 +61,7 @@ class FillingRetriever(BaseRetriever):
         config: HippoConfig | None = None,
         openie: OpenIE | None = None,
         recognition: RecognitionMemory | None = None,
+        prompts: Prompts | None = None,
         create: bool = True,
         snapshot_dir: str | Path | None = None,
         **fields: Unpack[Fields],
@@ -76,6 +78,7 @@ class FillingRetriever(BaseRetriever):
             config: Settings; the default is HippoRAG 2.
             openie: Reads the documents in place of `llm`.
             recognition: Judges linked triples in place of `llm`.
+            prompts: What `llm` is asked; None for our own words.
             create: Whether a missing folder becomes a new memory.
             snapshot_dir: Where a memory in a database keeps derived files; None for nowhere.
             **fields: Fields of the retriever, such as `k`.
@@ -93,6 +96,7 @@ class FillingRetriever(BaseRetriever):
             config=config,
             openie=openie,
             recognition=recognition,
+            prompts=prompts,
             create=create,
             snapshot_dir=snapshot_dir,
         )

@@ -15,7 +15,7 @@ import pytest
 
 from hippo_core import Edge, Extraction, HippoConfig, HippoRAG, Message, Passage, RetrievalPath
 from hippo_core.errors import PermanentModelError
-from hippo_core.prompts import entities_prompt, triples_prompt
+from hippo_core.prompts import Prompts
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 
 # -- a corpus whose bridge passage dense retrieval misses ------------------------------------------
@@ -63,8 +63,8 @@ class Reader(ScriptedChatModel):
         for text, triples in table.items():
             entities = list(dict.fromkeys(p for s, _, o in triples for p in (s, o)))
             replies = (
-                ("entities", entities_prompt(text), {"named_entities": entities}),
-                ("triples", triples_prompt(text, entities), {"triples": [*map(list, triples)]}),
+                ("entities", Prompts().entities(text), {"named_entities": entities}),
+                ("triples", Prompts().triples(text, entities), {"triples": [*map(list, triples)]}),
             )
             for stage, prompt, reply in replies:
                 self._table[tuple(prompt)] = ((stage, text), json.dumps(reply))

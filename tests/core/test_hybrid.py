@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from hippo_core import Extraction, IndexingError, Passage, Status, Triple
+from hippo_core import Extraction, IndexingError, Passage, Prompts, Status, Triple
 from hippo_core.errors import PermanentModelError
 from hippo_core.openie import fingerprint
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
@@ -36,9 +36,9 @@ def hybrid(open_memory, chat):
 
 
 WHO = {
-    "Ada": fingerprint("large"),
+    "Ada": fingerprint("large", Prompts()),
     "Bob": "table",
-    "Cy": fingerprint("large"),
+    "Cy": fingerprint("large", Prompts()),
     "Dee": "table",
     "Eve": "imported",
 }
@@ -54,9 +54,9 @@ def test_each_extraction_names_its_extractor(hybrid):
 
 
 def test_stats_count_the_passages_of_each_extractor(hybrid):
-    assert hybrid.stats().by_extractor == {fingerprint("large"): 2, "imported": 1, "table": 2}
+    assert hybrid.stats().by_extractor == {fingerprint("large", Prompts()): 2, "imported": 1, "table": 2}
     hybrid.delete(["Bob"])
-    assert hybrid.stats().by_extractor == {fingerprint("large"): 2, "imported": 1, "table": 1}
+    assert hybrid.stats().by_extractor == {fingerprint("large", Prompts()): 2, "imported": 1, "table": 1}
 
 
 def test_the_graph_is_the_same_whoever_read_what(hybrid, open_memory):
@@ -89,7 +89,7 @@ def test_who_read_it_is_known_after_reopening(open_memory, chat, tmp_path):
         memory.add(passages(BY_CHAT))
         memory.add(passages(BY_RULES), openie=TableOpenIE(BY_RULES))
     with open_memory(None, HashEmbedder(), store=tmp_path / "m") as memory:
-        assert memory.stats().by_extractor == {fingerprint("large"): 2, "table": 2}
+        assert memory.stats().by_extractor == {fingerprint("large", Prompts()): 2, "table": 2}
         assert memory.extractions(["Dee"])["Dee"].extractor == "table"
 
 

@@ -9,10 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hippo_core._json_scan import json_values
+from hippo_core._reply_lists import LIMIT, Parsed
 from hippo_core.errors import ParseError
 from hippo_core.parsing import (
-    LIMIT,
-    Parsed,
     parse_answer,
     parse_choice,
     parse_entities,
