@@ -12,14 +12,16 @@ import os
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
+from tqdm import tqdm
 
-from hippo_core import HippoConfig, HippoError, Retrieval, Triple
+from hippo_core import HippoConfig, HippoError, Progress, Retrieval, Triple
 from hippo_core.local import MiniLM, SpacyOpenIE
 from langchain_hipporag import HippoRAGRetriever
 
@@ -63,15 +65,25 @@ def questions() -> list[Question]:
 
 def build(llm: Any = None) -> HippoRAGRetriever:
     """Index the corpus, read by the chat model or, without one, by spaCy."""
-    return HippoRAGRetriever.from_documents(
-        documents(),
-        llm=llm,
-        embeddings=MiniLM(),
-        openie=None if llm else SpacyOpenIE(),
-        config=HippoConfig(second_hop=3),  # the questions take up to three steps
-        k=K,
-        include_triples=True,
-    )
+    # On a terminal only; nothing is drawn into a file.
+    with tqdm(desc="Reading", unit=" passages", leave=False, disable=None) as bar:
+        return HippoRAGRetriever.from_documents(
+            documents(),
+            llm=llm,
+            embeddings=MiniLM(),
+            openie=None if llm else SpacyOpenIE(),
+            config=HippoConfig(second_hop=3),  # the questions take up to three steps
+            k=K,
+            include_triples=True,
+            progress=partial(show, bar),
+        )
+
+
+def show(bar: tqdm[Any], progress: Progress) -> None:
+    """Draw how far the reading is, and what it has cost."""
+    bar.total = progress.total
+    bar.set_postfix(failed=progress.failed, tokens=progress.usage.tokens, refresh=False)
+    bar.update(progress.done - bar.n)
 
 
 def dense(retriever: HippoRAGRetriever, question: Question) -> Retrieval:

@@ -127,6 +127,10 @@ class HippoConfig:
     """Tries of one call, the first among them, where another may mend it: a rate limit, a time-out,
     a broken connection, a server's fault; 1 to 10. A server that asks to wait is given the time,
     up to 120 seconds. Turn the retries of your SDK off, or they multiply."""
+    context_limit: int | None = None
+    """Tokens, of prompt and reply together, that the chat model takes. A passage that would leave
+    no room for its reply is read in pieces, at borders of sentences, and stays whole. None: what
+    the model refuses as too long is read in pieces; but some servers cut a prompt silently."""
     embed_batch_size: int = 64
     """Texts in one embedding call."""
 
@@ -140,10 +144,9 @@ class HippoConfig:
             value = getattr(self, field_.name)
             if field_.type == "bool" and not isinstance(value, bool):
                 raise ConfigError(f"{field_.name} must be True or False, got {value!r}")
-            if field_.type in ("int", "float") or (
-                field_.type == "float | None" and value is not None
-            ):
-                _check_number(field_.name, value, whole=field_.type == "int")
+            kind = str(field_.type).removesuffix(" | None")
+            if kind in ("int", "float") and not (value is None and kind != field_.type):
+                _check_number(field_.name, value, whole=kind == "int")
         for name in (
             "linked_triples",
             "recognition_candidates",
@@ -172,6 +175,8 @@ class HippoConfig:
         self._check_calls()
 
     def _check_calls(self) -> None:
+        if self.context_limit is not None:
+            self._require("context_limit", self.context_limit >= 1, "at least 1, or None")
         self._require("tries", 1 <= self.tries <= 10, "between 1 and 10")
         if self.call_timeout is not None:
             self._require(

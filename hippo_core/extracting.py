@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from hippo_core.embedding import Embedding
-from hippo_core.errors import InputError, ModelError, ModelRequiredError, ParseError
+from hippo_core.errors import (
+    BudgetExceededError,
+    ContextTooLongError,
+    InputError,
+    ModelError,
+    ModelRequiredError,
+    ParseError,
+)
 from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex
 from hippo_core.inputs import checked_extraction
 from hippo_core.openie import CUT_ENTITIES, read_entities, read_triples
+from hippo_core.pieces import Pieces, merged, shorter, titled
 from hippo_core.planning import with_status
-from hippo_core.types import Extraction, Progress, Status
+from hippo_core.records import text_key
+from hippo_core.types import Extraction, Passage, Progress, Status
 
 OnProgress = Callable[[Progress], None]
 
@@ -31,62 +40,151 @@ class Extracting:
 
     def extract(
         self,
-        texts: Mapping[str, str],
+        passages: Mapping[str, Passage],
         meter: Meter,
         progress: OnProgress | None,
         *,
         again: bool = False,
     ) -> Flow[dict[str, Extraction]]:
-        """Give the extraction of each text, by text key; read what the store lacks.
+        """Give the extraction of each passage, by the key of its text; read what the store lacks.
 
         With `again` what another extractor read does not count.
+
+        Raises:
+            BudgetExceededError: Some could not be read within the budget; the others are kept.
         """
-        with self._index.store.read() as reader:
-            by = self._extractor if again else None
-            known = reader.extractions(self._index.namespace, texts.keys(), extractor=by)
-        finished = {key: e for key, e in known.items() if e.status.finished}
-        missing = [key for key in texts if key not in finished]
-        if missing and not self._models.can_extract:
+        by = self._extractor if again else None
+        finished = finished_extractions(self._index, passages.keys(), extractor=by)
+        missing = [key for key in passages if key not in finished]
+        if missing:
+            self._require_models(len(missing))
+        tally = _Tally(len(missing), meter, progress)
+        pieces = self._pieces()
+        outcomes = yield Each([self._attempt(k, passages[k], pieces, tally) for k in missing])
+        read = {k: e for k, e in zip(missing, outcomes, strict=True) if isinstance(e, Extraction)}
+        for outcome in outcomes:
+            if isinstance(outcome, BudgetExceededError):
+                left = len(missing) - len(read)
+                raise BudgetExceededError(
+                    f"{outcome}. {left} of {len(missing)} passages are left to read, and none of "
+                    "this call was indexed; what was read is kept: add the same passages again to "
+                    "go on",
+                    outcome.budget,
+                    meter.usage,
+                ) from outcome
+        return {**finished, **read}
+
+    def _require_models(self, passages: int) -> None:
+        """Refuse before anything is paid for."""
+        if not self._models.can_extract:
             raise ModelRequiredError(
-                f"{len(missing)} passages have to be read, and neither a chat model nor an OpenIE "
+                f"{passages} passages have to be read, and neither a chat model nor an OpenIE "
                 "was given; "
                 "give one, or add ready-made extractions with add_extracted()"
             )
-        if missing:
-            self._embedding.require()  # before anything is paid for
-        tally = _Tally(len(missing), meter, progress)
-        read = yield Each([self._read(key, texts[key], tally) for key in missing])
-        return {**finished, **dict(zip(missing, read, strict=True))}
+        self._embedding.require()
 
-    def _read(self, key: str, text: str, tally: _Tally) -> Flow[Extraction]:
-        """Read one text and keep what was read; a failure becomes an extraction that says why."""
+    def _pieces(self) -> Pieces:
+        is_asked = self._models.openie is None and self._models.chat is not None
+        limit = self._index.config.context_limit if is_asked else None
+        return Pieces(self._models.prompts, limit)
+
+    # -- one text -----------------------------------------------------------------------------
+
+    def _attempt(
+        self, key: str, passage: Passage, pieces: Pieces, tally: _Tally
+    ) -> Flow[Extraction | BudgetExceededError]:
+        """Read one passage and keep what was read; a failure becomes a value that says why."""
         try:
             if self._models.openie is not None:
-                extraction = checked_extraction((yield Extract(text)))
+                extraction = checked_extraction((yield Extract(passage.full_text)))
+                self._keep(key, extraction)
             else:
-                extraction = yield from self._ask(key, text)
+                extraction = yield from self._read(passage.title, passage.text, pieces)
+        except BudgetExceededError as error:
+            return error  # so that the calls of others that run come to their end
         except (ModelError, ParseError, InputError) as error:
             extraction = Extraction(status=Status.FAILED, reason=_storable(str(error)))
         extraction = with_status(extraction)
-        if extraction.status is not Status.FAILED:
-            with self._index.store.write() as writer:
-                writer.save_extraction(self._index.namespace, key, self._extractor, extraction)
         tally.passage_read(extraction)
         return extraction
 
-    def _ask(self, key: str, text: str) -> Flow[Extraction]:
-        namespace = self._index.namespace
+    def _read(self, title: str, text: str, pieces: Pieces) -> Flow[Extraction]:
+        """Have the chat model read a text, in pieces if it is too long for the model."""
+        parts = pieces.of(title, text)
+        if len(parts) == 1:
+            try:
+                extraction = yield from self._ask(titled(title, text))
+            except ContextTooLongError:
+                parts = shorter(text)
+                if len(parts) == 1:
+                    raise
+            else:
+                self._keep(text_key(titled(title, text)), extraction)
+                return extraction
+        return (yield from self._read_parts(title, text, parts, pieces))
+
+    def _read_parts(
+        self, title: str, text: str, parts: list[str], pieces: Pieces
+    ) -> Flow[Extraction]:
+        outcomes = yield Each([self._part(title, part, pieces) for part in parts])
+        for outcome in outcomes:
+            if isinstance(outcome, BudgetExceededError):
+                raise outcome
+        extraction = with_status(merged(outcomes))
+        if extraction.status is not Status.FAILED:
+            done = [text_key(titled(title, part)) for part in parts]
+            self._keep(text_key(titled(title, text)), extraction, parts=done)
+        return extraction
+
+    def _part(
+        self, title: str, part: str, pieces: Pieces
+    ) -> Flow[Extraction | BudgetExceededError]:
+        key = text_key(titled(title, part))
+        known = finished_extractions(self._index, [key], extractor=self._extractor)
+        if key in known:
+            return known[key]
+        try:
+            return (yield from self._read(title, part, pieces))
+        except BudgetExceededError as error:
+            return error
+        except (ModelError, ParseError, InputError) as error:
+            return Extraction(status=Status.FAILED, reason=_storable(str(error)))
+
+    def _ask(self, text: str) -> Flow[Extraction]:
+        namespace, key, prompts = self._index.namespace, text_key(text), self._models.prompts
+
+        def keep_entities(read: tuple[tuple[str, ...], bool]) -> None:
+            entities, cut = read
+            if not cut:
+                with self._index.store.write() as writer:
+                    writer.save_entities(namespace, key, self._extractor, entities)
+
+        def keep_extraction(extraction: Extraction) -> None:
+            if not finished_extractions(self._index, [key]):
+                self._keep(key, extraction)
+
         with self._index.store.read() as reader:
             entities = reader.entities(namespace, key, self._extractor)
-        if entities is not None:
-            return (yield from read_triples(text, entities, self._models.prompts))
-        entities, cut = yield from read_entities(text, self._models.prompts)
-        if cut:
-            extraction = yield from read_triples(text, entities, self._models.prompts)
-            return replace(extraction, status=Status.PARTIAL, reason=CUT_ENTITIES)
+        if entities is None:
+            read = yield from read_entities(text, prompts, keep_entities)
+            entities, cut = read
+            if cut:
+                extraction = yield from read_triples(text, entities, prompts)
+                return replace(extraction, status=Status.PARTIAL, reason=CUT_ENTITIES)
+            keep_entities(read)
+        return (yield from read_triples(text, entities, prompts, keep_extraction))
+
+    def _keep(self, key: str, extraction: Extraction, *, parts: Sequence[str] = ()) -> None:
+        """Keep what was read of a text, and no longer apart what was read of its parts."""
+        extraction = with_status(extraction)
+        if extraction.status is Status.FAILED:
+            return
         with self._index.store.write() as writer:
-            writer.save_entities(namespace, key, self._extractor, entities)
-        return (yield from read_triples(text, entities, self._models.prompts))
+            writer.save_extraction(self._index.namespace, key, self._extractor, extraction)
+            writer.drop_pending(self._index.namespace, parts)
+
+    # -- all of them --------------------------------------------------------------------------
 
     def or_earlier(
         self, extractions: Mapping[str, Extraction], *, keep_finished: bool
@@ -109,6 +207,15 @@ class Extracting:
             else:
                 del found[key]
         return found
+
+
+def finished_extractions(
+    index: HippoIndex, keys: Collection[str], *, extractor: str | None = None
+) -> dict[str, Extraction]:
+    """Give what was read in full of texts, by their keys: by one extractor, or by any."""
+    with index.store.read() as reader:
+        known = reader.extractions(index.namespace, keys, extractor=extractor)
+    return {key: extraction for key, extraction in known.items() if extraction.status.finished}
 
 
 class _Tally:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import get_args
 
 from hippo_core.committing import Committing
+from hippo_core.costs import Budget
 from hippo_core.edge_inputs import GivenEdges, checked_edges
 from hippo_core.embedding import embedder_name
 from hippo_core.extracting import OnProgress
@@ -48,6 +49,7 @@ class Filling(Handle):
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
         openie: OpenIE | None = None,
+        budget: Budget | None = None,
     ) -> IndexReport:
         """Index passages.
 
@@ -70,15 +72,18 @@ class Filling(Handle):
             openie: Reads the passages of this call in place of what the memory reads with: so a
                 chat model reads some and rules the others, in one graph. `extractions` says who
                 read what.
+            budget: What this call may cost; `estimate` tells before what it will.
 
         Raises:
             IndexingError: Passages could not be read, and `on_error` is "raise".
+            BudgetExceededError: The next call would go over the budget; nothing of this call is
+                visible, what was read is kept, and adding the same passages again goes on.
             InputError: A passage or an edge cannot be used; nothing was done.
             ModelRequiredError: Passages have to be read and there is nothing to read them.
             ModelError: The embedder failed; what was read is kept.
             SynonymyError: The embedder does not fit the synonymy threshold; what was read is kept.
         """
-        meter = Meter()
+        meter = Meter(budget)
         models = self._for_call(chat_model, openie)
         flow = self._add_flow(
             passages, models, meter, edges=edges, on_error=on_error, progress=progress
@@ -94,9 +99,10 @@ class Filling(Handle):
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
         openie: OpenIE | None = None,
+        budget: Budget | None = None,
     ) -> IndexReport:
         """Do what `add` does, without blocking the event loop."""
-        meter = Meter()
+        meter = Meter(budget)
         models = self._for_call(chat_model, openie)
         flow = self._add_flow(
             passages, models, meter, edges=edges, on_error=on_error, progress=progress
@@ -168,6 +174,7 @@ class Filling(Handle):
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
         openie: OpenIE | None = None,
+        budget: Budget | None = None,
     ) -> IndexReport:
         """Read the passages again that could not be read, or not in full; skip what fails again.
 
@@ -175,8 +182,9 @@ class Filling(Handle):
             progress: As in `add`.
             chat_model: As in `add`.
             openie: As in `add`: so what a chat model cannot read, rules may.
+            budget: As in `add`.
         """
-        meter = Meter()
+        meter = Meter(budget)
         models = self._for_call(chat_model, openie)
         flow = self._retry_flow(models, meter, progress)
         return self._driver(models, meter).run(flow)
@@ -187,9 +195,10 @@ class Filling(Handle):
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
         openie: OpenIE | None = None,
+        budget: Budget | None = None,
     ) -> IndexReport:
         """Do what `retry_failed` does, without blocking the event loop."""
-        meter = Meter()
+        meter = Meter(budget)
         models = self._for_call(chat_model, openie)
         flow = self._retry_flow(models, meter, progress)
         return await self._driver(models, meter).arun(flow)
@@ -203,6 +212,7 @@ class Filling(Handle):
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
         openie: OpenIE | None = None,
+        budget: Budget | None = None,
     ) -> IndexReport:
         """Read passages again with the present extractor, where another one read them.
 
@@ -216,8 +226,9 @@ class Filling(Handle):
             progress: As in `add`.
             chat_model: As in `add`.
             openie: As in `add`.
+            budget: As in `add`.
         """
-        meter = Meter()
+        meter = Meter(budget)
         models = self._for_call(chat_model, openie)
         chosen = None if ids is None and where is None else checked_choice(ids, where, None)
         flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)
@@ -232,9 +243,10 @@ class Filling(Handle):
         progress: OnProgress | None = None,
         chat_model: ChatModel | None = None,
         openie: OpenIE | None = None,
+        budget: Budget | None = None,
     ) -> IndexReport:
         """Do what `reextract` does, without blocking the event loop."""
-        meter = Meter()
+        meter = Meter(budget)
         models = self._for_call(chat_model, openie)
         chosen = None if ids is None and where is None else checked_choice(ids, where, None)
         flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)

@@ -17,7 +17,7 @@ from hippo_core.committing import Committing
 from hippo_core.contributions import contribution
 from hippo_core.edge_inputs import EdgesById
 from hippo_core.embedding import Embedding
-from hippo_core.errors import IndexingError, InputError
+from hippo_core.errors import BudgetExceededError, IndexingError, InputError
 from hippo_core.extracting import Extracting, OnProgress, failures
 from hippo_core.flows import Each, Flow, Meter, Models
 from hippo_core.index import HippoIndex, Vectors
@@ -67,8 +67,9 @@ class Indexing:
         """
         plan = plan_of(self._index, passages, given, edges or {}, again=again)
         if given is None:
-            texts = {text_key(p.full_text): p.full_text for p in plan.changed.values()}
-            extractions = yield from self._extracting.extract(texts, meter, progress, again=again)
+            to_read = {text_key(p.full_text): p for p in plan.changed.values()}
+            flow = self._extracting.extract(to_read, meter, progress, again=again)
+            extractions = yield from flow
         else:
             extractions = {
                 text_key(p.full_text): with_status(given[i]) for i, p in plan.changed.items()
@@ -148,12 +149,24 @@ class Indexing:
                 ]
         self._embedding.expect(generation)
         if missing:  # the first batch alone: it checks the embedder before the others are paid for
-            first = yield from self._embed_batch(*missing[0])
-            rest = yield Each([self._embed_batch(kind, batch) for kind, batch in missing[1:]])
-            for (kind, _), found in zip(missing, [first, *rest], strict=True):
+            first = yield from self._attempt(*missing[0])
+            rest = [] if isinstance(first, BudgetExceededError) else missing[1:]
+            others = yield Each([self._attempt(kind, batch) for kind, batch in rest])
+            for (kind, _), found in zip(missing, [first, *others], strict=False):
+                if isinstance(found, BudgetExceededError):
+                    raise _to_be_continued(found)
                 vectors[kind].update(found)
             generation = self._embedding.generation
         return vectors, generation
+
+    def _attempt(
+        self, kind: Kind, texts: Sequence[str]
+    ) -> Flow[dict[str, NDArray[np.float32]] | BudgetExceededError]:
+        """Embed a batch; an error of the budget is a value, so that calls that run end."""
+        try:
+            return (yield from self._embed_batch(kind, texts))
+        except BudgetExceededError as error:
+            return error
 
     def _embed_batch(
         self, kind: Kind, texts: Sequence[str]
@@ -163,6 +176,15 @@ class Indexing:
         with self._index.store.write() as writer:
             writer.save_vectors(self._index.namespace, kind, by_text, self._embedding.generation)
         return by_text
+
+
+def _to_be_continued(error: BudgetExceededError) -> BudgetExceededError:
+    return BudgetExceededError(
+        f"{error}. All passages are read, and none of this call was indexed; what was read and "
+        "embedded is kept: add the same passages again to go on",
+        error.budget,
+        error.usage,
+    )
 
 
 def _unique(texts: Iterable[str]) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from hippo_core._reply_lists import Parsed
 from hippo_core.control_tokens import as_written, broken_up
 from hippo_core.costs import Stage
 from hippo_core.errors import ParseError
@@ -16,6 +15,7 @@ from hippo_core.prompts import fingerprint as prompts_fingerprint
 from hippo_core.types import Completion, Extraction, Message, Status, Triple
 
 T = TypeVar("T")
+Late = Callable[[T], None]
 
 CUT_ENTITIES = "the reply with the entities was cut by the model's token limit"
 CUT_TRIPLES = "the reply with the triples was cut by the model's token limit"
@@ -27,31 +27,48 @@ def fingerprint(model_name: str, prompts: Prompts) -> str:
     return f"{model_name}, prompts {prompts_fingerprint(prompts)}"
 
 
-def read_entities(text: str, prompts: Prompts) -> Flow[tuple[tuple[str, ...], bool]]:
+def read_entities(
+    text: str, prompts: Prompts, late: Late[tuple[tuple[str, ...], bool]] | None = None
+) -> Flow[tuple[tuple[str, ...], bool]]:
     """Ask for the named entities of a passage, and say whether the reply was cut.
 
+    `late` is given what a reply says that comes after its time-out.
+
     Raises:
         ParseError: Neither the reply nor the second one could be read.
     """
+
+    def read(completion: Completion) -> tuple[tuple[str, ...], bool]:
+        cut = _is_cut(completion)
+        parsed = parse_entities(completion.text, truncated=cut)
+        return tuple(map(as_written, parsed.value)), cut
+
     prompt = checked(prompts.entities(text), "entities")
-    parsed, cut = yield from _ask(prompt, "entities", parse_entities, ENTITIES_SHAPE, prompts)
-    return tuple(map(as_written, parsed.value)), cut
+    return (yield from _ask(_Question(prompt, "entities", ENTITIES_SHAPE), read, prompts, late))
 
 
-def read_triples(text: str, entities: Sequence[str], prompts: Prompts) -> Flow[Extraction]:
+def read_triples(
+    text: str, entities: Sequence[str], prompts: Prompts, late: Late[Extraction] | None = None
+) -> Flow[Extraction]:
     """Ask for the triples of a passage, given its entities.
 
-    A reply that the token limit cut keeps what is whole, and the extraction is partial.
+    A reply that the token limit cut keeps what is whole, and the extraction is partial. `late` is
+    given what a reply says that comes after its time-out.
 
     Raises:
         ParseError: Neither the reply nor the second one could be read.
     """
+
+    def read(completion: Completion) -> Extraction:
+        cut = _is_cut(completion)
+        parsed = parse_triples(completion.text, truncated=cut)
+        triples = tuple(Triple(*map(as_written, triple)) for triple in parsed.value)
+        status = Status.PARTIAL if cut else Status.OK if triples else Status.EMPTY
+        reason = CUT_TRIPLES if cut else ""
+        return Extraction(tuple(entities), triples, status, reason, parsed.dropped)
+
     prompt = checked(prompts.triples(text, entities), "triples")
-    parsed, cut = yield from _ask(prompt, "triples", parse_triples, TRIPLES_SHAPE, prompts)
-    triples = tuple(Triple(*map(as_written, triple)) for triple in parsed.value)
-    status = Status.PARTIAL if cut else Status.OK if triples else Status.EMPTY
-    reason = CUT_TRIPLES if cut else ""
-    return Extraction(tuple(entities), triples, status, reason, parsed.dropped)
+    return (yield from _ask(_Question(prompt, "triples", TRIPLES_SHAPE), read, prompts, late))
 
 
 def read_query_entities(query: str, prompts: Prompts) -> Flow[tuple[str, ...]]:
@@ -61,24 +78,34 @@ def read_query_entities(query: str, prompts: Prompts) -> Flow[tuple[str, ...]]:
     return tuple(map(as_written, parse_entities(completion.text).value))
 
 
+class _Question(NamedTuple):
+    prompt: list[Message]
+    stage: Stage
+    shape: str
+
+
 def _ask(
-    prompt: list[Message],
-    stage: Stage,
-    parse: Callable[..., Parsed[T]],
-    shape: str,
+    question: _Question,
+    read: Callable[[Completion], T],
     prompts: Prompts,
-) -> Flow[tuple[Parsed[T], bool]]:
-    """Ask, and once more with the complaint if the reply cannot be read; say whether it was cut."""
-    completion: Completion = yield Complete(prompt, stage)
+    late: Late[T] | None,
+) -> Flow[T]:
+    """Ask, and once more with the complaint if the reply cannot be read."""
+    prompt, stage, shape = question
+
+    def keep(completion: Completion) -> None:
+        if late is not None:
+            late(read(completion))
+
+    completion: Completion = yield Complete(prompt, stage, keep)
     try:
-        return _parsed(completion, parse)
+        return read(completion)
     except ParseError as error:
         complaint = checked(prompts.complaint(error.complaint, shape), "complaint")
     said = Message("assistant", broken_up(completion.text))
-    completion = yield Complete([*prompt, said, *complaint], stage)
-    return _parsed(completion, parse)
+    completion = yield Complete([*prompt, said, *complaint], stage, keep)
+    return read(completion)
 
 
-def _parsed(completion: Completion, parse: Callable[..., Parsed[T]]) -> tuple[Parsed[T], bool]:
-    cut = completion.finish_reason in ("length", "max_tokens")
-    return parse(completion.text, truncated=cut), cut
+def _is_cut(completion: Completion) -> bool:
+    return completion.finish_reason in ("length", "max_tokens")

@@ -72,8 +72,7 @@ class Writer(Reader):
             if committed != extraction or read_again:
                 rows.append(extraction_row(namespace, key, name, extraction, pending=False))
         self.put(extractions, rows)
-        pending_ones = sa.and_(of_namespace, extractions.c.pending.is_(True))
-        self._delete(extractions, extractions.c.text_key, list(by_key), pending_ones)
+        self.drop_pending(namespace, list(by_key))
 
     # -- embedders and vectors ----------------------------------------------------------------
 
@@ -227,6 +226,12 @@ class Writer(Reader):
             extractions, extractions.c.text_key, gone, extractions.c.namespace == namespace
         )
         self._purge_vector_keys(namespace, "passage", gone)
+
+    def drop_pending(self, namespace: str, keys: Sequence[str]) -> None:
+        """Delete what was read out of texts and is not committed."""
+        of_namespace = extractions.c.namespace == namespace
+        pending = sa.and_(of_namespace, extractions.c.pending.is_(True))
+        self._delete(extractions, extractions.c.text_key, keys, pending)
 
     def purge_pending(self, namespace: str, in_use: Mapping[Kind, Collection[str]]) -> int:
         """Delete extractions and vectors that no live passage has; say how many extractions."""

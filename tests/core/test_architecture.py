@@ -51,6 +51,7 @@ LAYERS = {
     ],
     "L3 parts": [
         "openie",
+        "pieces",
         "recognition",
         "contributions",
         "keys",

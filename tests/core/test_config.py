@@ -57,6 +57,7 @@ BORDERS: dict[str, tuple[list[float], list[float]]] = {
     "embed_batch_size": ([-1, 0], [1, 4096]),
     "call_timeout": ([-1, 0, 1e7], [above_0, 5, 600.0, 1e6, None]),
     "tries": ([-1, 0, 11], [1, 4, 10]),
+    "context_limit": ([-1, 0], [1, 8192, None]),
 }
 REFUSED = [(name, value) for name, (bad, _) in BORDERS.items() for value in bad]
 TAKEN = [(name, value) for name, (_, good) in BORDERS.items() for value in good]

@@ -9,6 +9,7 @@ from hippo_core.errors import PermanentModelError
 from hippo_core.openie import fingerprint
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 
+LARGE = fingerprint("large", Prompts())
 BY_CHAT = {"Ada met Bob.": [("Ada", "met", "Bob")], "Cy met Dee.": [("Cy", "met", "Dee")]}
 BY_RULES = {
     "Bob met Cy.": Extraction(triples=[("Bob", "met", "Cy")]),
@@ -36,9 +37,9 @@ def hybrid(open_memory, chat):
 
 
 WHO = {
-    "Ada": fingerprint("large", Prompts()),
+    "Ada": LARGE,
     "Bob": "table",
-    "Cy": fingerprint("large", Prompts()),
+    "Cy": LARGE,
     "Dee": "table",
     "Eve": "imported",
 }
@@ -54,9 +55,17 @@ def test_each_extraction_names_its_extractor(hybrid):
 
 
 def test_stats_count_the_passages_of_each_extractor(hybrid):
-    assert hybrid.stats().by_extractor == {fingerprint("large", Prompts()): 2, "imported": 1, "table": 2}
+    assert hybrid.stats().by_extractor == {
+        LARGE: 2,
+        "imported": 1,
+        "table": 2,
+    }
     hybrid.delete(["Bob"])
-    assert hybrid.stats().by_extractor == {fingerprint("large", Prompts()): 2, "imported": 1, "table": 1}
+    assert hybrid.stats().by_extractor == {
+        LARGE: 2,
+        "imported": 1,
+        "table": 1,
+    }
 
 
 def test_the_graph_is_the_same_whoever_read_what(hybrid, open_memory):
@@ -89,7 +98,7 @@ def test_who_read_it_is_known_after_reopening(open_memory, chat, tmp_path):
         memory.add(passages(BY_CHAT))
         memory.add(passages(BY_RULES), openie=TableOpenIE(BY_RULES))
     with open_memory(None, HashEmbedder(), store=tmp_path / "m") as memory:
-        assert memory.stats().by_extractor == {fingerprint("large", Prompts()): 2, "table": 2}
+        assert memory.stats().by_extractor == {LARGE: 2, "table": 2}
         assert memory.extractions(["Dee"])["Dee"].extractor == "table"
 
 
