@@ -19,8 +19,8 @@ from hippo_core.errors import (
 
 _SECRET = re.compile(
     r"""
-      (?P<before> \b https?:// [^\s?'"]* \?) [^\s'"]+   # a URL's query
-    | (?P<user> :// ) [^\s/@'"]+ : [^\s/@'"]+ (?= @ )   # user and password
+      (?P<before> \b https?:// [^\s?'"]{0,2000} \?) [^\s'"]+   # a URL's query
+    | (?P<user> :// ) [^\s/@'":]* : [^\s/@'"]+ (?= @ )   # user and password
     | (?P<bearer> \b [Bb]earer \s+) [\w.~+/=-]{8,}
     | (?P<key> \b sk-) [\w-]{8,}
     """,

@@ -742,6 +742,7 @@ async def test_a_model_that_cancels_its_own_call_has_failed():
             "GET https://api.example/v1?... failed",
         ),
         ("at postgresql://ada:secret@host/db", "at postgresql://...@host/db"),
+        ("at redis://:sec:ret@host", "at redis://...@host"),
         ("Authorization: Bearer abcdef1234567", "Authorization: Bearer ..."),
         ("Incorrect API key: sk-proj-abc_123456789.", "Incorrect API key: sk-...."),
         ("no such model: gpt-9", "no such model: gpt-9"),

@@ -443,3 +443,10 @@ def test_a_key_is_left_out_of_every_kind_of_error(status, wait):
     ours = as_ours(SDKError(status, said, headers={"retry-after": wait}))
     assert "sk-..." in str(ours)
     assert "abcdefgh" not in str(ours)
+
+
+@pytest.mark.parametrize("said", ["://" + "a:" * 50_000, "http://" * 20_000, "retry in 1m" * 9_000])
+def test_a_long_message_takes_no_long_look(said):
+    begun = time.perf_counter()
+    as_model_error(SDKError(429, said))
+    assert time.perf_counter() - begun < 5  # quadratic time is minutes
