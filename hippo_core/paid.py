@@ -50,20 +50,21 @@ class PaidCall:
         self._request = request
         self._counted = counted
         self._take = partial(Ticket, accounts if paid else (), counted or 0, meter.add)
-        self._ticket: Ticket | None = self._take()
+        self._ticket = self._take()
+        self._is_lent = False  # to a late try
         self._started = 0.0
 
     def begin(self) -> Callable[[Outcome[Any]], None]:
         """Begin a try; give what takes its outcome if that comes after its time."""
-        if self._ticket is None:
+        if self._is_lent:
             self._ticket = self._take()
+            self._is_lent = False
         self._started = time.perf_counter()
         return partial(_take_late, self._request, self._counted, self._ticket, self._started)
 
     def give_up(self, *, goes_on: bool) -> TransientModelError:
         """Give the error of a try that is late; if it goes on, it keeps the ticket."""
-        if goes_on:
-            self._ticket = None
+        self._is_lent = goes_on
         return TransientModelError(
             f"a call took longer than call_timeout, {self.timeout:g} seconds; where the model "
             "needs more, give it more: HippoConfig(call_timeout=...)"
@@ -72,8 +73,7 @@ class PaidCall:
     def end(self, reply: Any) -> Any:
         """Check and count the reply."""
         seconds = time.perf_counter() - self._started
-        ticket = self._ticket or self._take()
-        return accept(self._request, reply, seconds, ticket.settle, self._counted)
+        return accept(self._request, reply, seconds, self._ticket.settle, self._counted)
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +84,7 @@ class PaidCall:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._ticket is not None:
+        if not self._is_lent:
             self._ticket.release()
 
 

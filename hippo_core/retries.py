@@ -43,18 +43,21 @@ def retrying(kind: str, patience: Patience, pause: Callable[[float], None]) -> A
     """
     import tenacity
 
-    def wait(state: Any) -> float:
+    seconds = 0.0
+
+    def after(state: Any) -> None:  # every failure that may be mended, that of the last try too
+        nonlocal seconds
         error = state.outcome.exception()
         seconds = wait_after(error, state.attempt_number)
         if isinstance(error, RateLimitedError):
             pause(seconds)
-        return seconds
 
     make: Callable[..., Any] = getattr(tenacity, kind)
     return make(
         sleep=patience.asleep if kind == "AsyncRetrying" else patience.sleep,
         stop=tenacity.stop_after_attempt(patience.tries),
-        wait=wait,
+        after=after,
+        wait=lambda _state: seconds,
         retry=tenacity.retry_if_exception(_may_be_mended),
         reraise=True,
     )

@@ -19,8 +19,8 @@ from hippo_core.errors import (
 
 _SECRET = re.compile(
     r"""
-      (?P<before> \b https?:// [^\s?'"]* \?) [^\s'"]+   # a URL's query
-    | (?P<user> :// ) [^\s/@'"]+ : [^\s/@'"]+ (?= @ )   # user and password
+      (?P<before> \b https?:// [^\s?'"]{0,2000} \?) [^\s'"]+   # a URL's query
+    | (?P<user> :// ) [^\s/@'":]* : [^\s/@'"]+ (?= @ )   # user and password
     | (?P<bearer> \b [Bb]earer \s+) [\w.~+/=-]{8,}
     | (?P<key> \b sk-) [\w-]{8,}
     """,
@@ -45,14 +45,14 @@ _REQUEST_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)  # for the 
 _TOO_LONG = re.compile(
     r"""
       context_length_exceeded | exceed_context_size | string_above_max_length
-    | maximum \s context \s length | model_max_prompt_tokens_exceeded
+    | maximum \s (context | prompt | input) \s length | model_max_prompt_tokens_exceeded
     | exceeds? \s (the \s | this \s | your \s)? (available | model's | maximum | max)?
       \s? (context | input \s token)
-    | (prompt | input | request | context) (\s text)? (\s length)? \s is \s too \s (long | large)
+    | (prompt | input | request | context) (\s text)? (\s length)? \s (is \s)? too \s (long | large)
     | input \s length \s exceeds | input \s token \s count .{0,40} \s exceeds
     | context \s (window | length | size) \s (exceeded | of .{0,40} \s exceeded)
     | too \s many \s (input \s)? tokens | reduce \s the \s length \s of
-    | request \s too \s large
+    | must \s have \s less \s than \s \d+ \s tokens | max_new_tokens[`'"]? \s must \s be \s <=
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -62,7 +62,7 @@ _SAID_WAIT = re.compile(
       (?: (?: retry | try \s again | retrying) \s (?: in | after) \s
         | retryDelay ['"]? \s* : \s* ['"]? )
       (?: (?P<h> \d{1,4}) h)?
-      (?: (?P<m> \d{1,4}) \s? m (?! s) (?: in (?: ute s?)?)? \s?)?
+      (?: (?P<m> \d{1,4}) \s? m (?: in (?: ute s?)?)? (?! [a-z]) \s?)?
       (?: (?P<s> \d{1,6} (?: \. \d{1,9})?) \s? (?P<unit> ms | s) )?
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -81,7 +81,7 @@ def as_model_error(error: Exception) -> ModelError:
     types = [kind.__name__.lower() for kind in type(error).__mro__]
     codes = " ".join(_codes(error, response))
     said = f"{codes} {str(error)[:_SEARCHED]}"
-    rate_limit = status == 429 or _any(_NAMED_RATE_LIMIT, codes.lower())
+    rate_limit = status == 429 or _any(_NAMED_RATE_LIMIT, codes.lower().replace("_", ""))
     transient = status is not None and (status in _TRANSIENT or status >= 500)
     if status is None:
         rate_limit = rate_limit or _any(_NAMED_RATE_LIMIT, *types)
@@ -136,7 +136,7 @@ def _codes(error: Exception, response: Any) -> Iterator[str]:
         for name in ("code", "type", "Code"):
             if isinstance(code := _item(place, name), str):
                 yield code[:_SEARCHED]
-    for name in ("code", "type"):
+    for name in ("code", "type", "status"):
         if isinstance(code := getattr(error, name, None), str):
             yield code[:_SEARCHED]
 

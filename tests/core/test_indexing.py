@@ -26,6 +26,7 @@ from hippo_core import (
 )
 from hippo_core.embedding import PROBE
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
+from hippo_core.tokens import count_tokens
 
 TABLE = {
     "Ada wrote notes.": [("Ada", "wrote", "notes")],
@@ -593,12 +594,13 @@ def test_usage_is_counted_exactly_by_stage(open_memory, corpora):
     memory = open_memory(corpora.Reader(TABLE, first, other=other))
     stages = memory.add(batch(ADA)).usage.as_dict()
     assert stages.keys() == {"entities", "triples", "embedding"}
+    embedded = sum(count_tokens(t) for _, texts in memory.embedder.calls for t in texts)
     for stage, expected in {
-        "entities": (1, 100, 7), "triples": (2, 110, 7), "embedding": (3, 0, 0)
+        "entities": (1, 100, 7), "triples": (2, 110, 7), "embedding": (3, embedded, 0)
     }.items():  # fmt: skip
         found = stages[stage]
         assert (found["calls"], found["input_tokens"], found["output_tokens"]) == expected
-        assert found["estimated"] is False
+        assert found["estimated"] is (stage == "embedding")
         assert found["seconds"] >= 0
     assert stages["embedding"]["texts"] == 1 + 1 + 2 + 1  # probe, passage, phrases, triple
     found = memory.retrieve("Ada").usage.stages
@@ -613,10 +615,9 @@ def test_usage_that_the_model_does_not_tell_is_estimated_and_marked(open_memory,
     reply = '{"named_entities": ["Ada", "notes"]}'
     chat = reader({("entities", ADA): [Completion(reply)]})
     stages = open_memory(chat).add(batch(ADA)).usage.stages
-    characters = sum(len(m.content) for m in chat.calls[0])
     assert stages["entities"].estimated
-    assert stages["entities"].input_tokens == -(-characters // 4)
-    assert stages["entities"].output_tokens == -(-len(reply) // 4)
+    assert stages["entities"].input_tokens == sum(count_tokens(m.content) for m in chat.calls[0])
+    assert stages["entities"].output_tokens == count_tokens(reply)
     assert not stages["triples"].estimated
 
 
