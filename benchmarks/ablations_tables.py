@@ -98,9 +98,8 @@ def _paths(rows: Sequence[Row]) -> Iterator[str]:
 def _malformed(rows: Sequence[Row]) -> Iterator[str]:
     yield from _head("what", "given", "kept", "dropped, by kind")
     for row in rows:
-        if "given" in row:
-            kinds = ", ".join(f"{kind}: {times}" for kind, times in row["dropped"].items())
-            yield _line(row["what"], f"{row['given']:,}", f"{row['kept']:,}", kinds)
+        kinds = ", ".join(f"{kind}: {times}" for kind, times in row["dropped"].items())
+        yield _line(row["what"], f"{row['given']:,}", f"{row['kept']:,}", kinds)
 
 
 def _built_up(rows: Sequence[Row]) -> Iterator[str]:

@@ -217,6 +217,12 @@ def test_a_list_of_triples_is_found_in_any_wrapping(reply):
         ("head", "relation", "tail"),
         ("source", "relationship", "target"),
         ("start", "type", "end"),
+        ("from", "label", "to"),
+        ("subj", "pred", "obj"),
+        ("head_entity", "rel", "tail_entity"),
+        ("source_entity", "relation_type", "target_entity"),
+        ("s", "p", "o"),
+        ("h", "r", "t"),
         ("Subject", "Relation_", "OBJECT"),
     ],
 )
