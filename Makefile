@@ -17,7 +17,7 @@ INSTALL     := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test bench-quality bench-lifecycle bench-musique bench-ablations bench-paths bench-anchors bench-query-time clean
+.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-paths bench-anchors bench-query-time clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -52,6 +52,9 @@ test-postgres: $(VENV)/.test ## The core's tests with stores on a PostgreSQL ser
 crash-test: $(VENV)/.test ## Kill a writing process 200 times: no commit and no reply is lost
 	$(PY) benchmarks/crash.py --kills 200
 
+fuzz: $(VENV)/.test ## Try 10,000 replies of a model for each law of parsing, others each time
+	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -m fuzz -n auto --dist worksteal tests/core
+
 bench-quality: ## Recall on MuSiQue, where HIPPO_BENCH_DATA has it
 	@if [ -d "$(HIPPO_BENCH_DATA)/musique_train" ]; then $(MAKE) --no-print-directory bench-musique; \
 	else echo "no data in $(HIPPO_BENCH_DATA)/musique_train: set HIPPO_BENCH_DATA; nothing was run"; fi
@@ -64,6 +67,9 @@ bench-musique: $(VENV_BENCH)/.bench
 bench-ablations: $(VENV_BENCH)/.bench ## What each part of the linking is worth, where HIPPO_BENCH_DATA has MuSiQue
 	OPENBLAS_NUM_THREADS=1 $(PY_BENCH) benchmarks/ablations.py
 	$(PY_BENCH) benchmarks/ablations_tables.py
+
+bench-malformed: $(VENV)/.test ## What parsing keeps of a model's published output, where HIPPO_BENCH_DATA has it
+	$(PY) benchmarks/malformed.py
 
 bench-lifecycle: $(VENV)/.test ## Crashes, bad inputs, readers beside a writer, and costs at 10,000
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/lifecycle.py

@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ablations.json"
 HEADLINE = HERE / "results" / "musique_train.json"
 PATHS = HERE / "results" / "path_finding.json"
+MALFORMED = HERE / "results" / "openie_malformed.json"
 PAGE = HERE.parent / "docs" / "quality.md"
 METRICS = (
     *(f"recall@{k}" for k in (1, 2, 5, 10, 20)),
@@ -45,7 +46,8 @@ Row = Mapping[str, Any]
 def main() -> int:
     """Fill the page's blocks in; with --check, say whether they were."""
     page = PAGE.read_text(encoding="utf-8")
-    results = [json.loads(p.read_text(encoding="utf-8")) for p in (HEADLINE, RESULTS, PATHS)]
+    files = (HEADLINE, RESULTS, PATHS, MALFORMED)
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
     filled = fill(page, *results)
     if "--check" in sys.argv:
         return int(page != filled)
@@ -53,9 +55,15 @@ def main() -> int:
     return 0
 
 
-def fill(page: str, headline: Sequence[Row], ablations: Sequence[Row], paths: Sequence[Row]) -> str:
+def fill(
+    page: str,
+    headline: Sequence[Row],
+    ablations: Sequence[Row],
+    paths: Sequence[Row],
+    malformed: Sequence[Row],
+) -> str:
     """Put each table between its two marks."""
-    tables = {"headline": _headline(headline), "E": _paths(paths)}
+    tables = {"headline": _headline(headline), "E": _paths(paths), "F": _malformed(malformed)}
     for part, table in (("A", _built_up), ("B", _turned), ("C", _robust), ("D", _small)):
         tables[part] = table([row for row in ablations if row["part"] == part])
     for part, made in tables.items():
@@ -85,6 +93,13 @@ def _paths(rows: Sequence[Row]) -> Iterator[str]:
         difference = row.get("default_minus_this_recall@5")
         span = _span(difference) if difference else ""
         yield _line(row["reading"], row["system"], *_numbers(row, names), span)
+
+
+def _malformed(rows: Sequence[Row]) -> Iterator[str]:
+    yield from _head("what", "given", "kept", "dropped, by kind")
+    for row in rows:
+        kinds = ", ".join(f"{kind}: {times}" for kind, times in row["dropped"].items())
+        yield _line(row["what"], f"{row['given']:,}", f"{row['kept']:,}", kinds)
 
 
 def _built_up(rows: Sequence[Row]) -> Iterator[str]:

@@ -15,6 +15,7 @@ RelationCount = Literal["passage", "occurrence"]
 RelatedSynonymy = Literal["replace", "add"]
 SynonymyWeight = Literal["cosine", "one"]
 KeptScore = Literal["one", "linking"]
+OnFailure = Literal["go_on", "raise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,9 @@ class HippoConfig:
     """Probability of following an edge; the rest restarts (both papers: 0.5)."""
     ppr_tolerance: float = 1e-12
     """Bound on the L1 error of the walk's mass, which sums to 1."""
+    on_failure: OnFailure = "go_on"
+    """What a query does where recognition memory, the naming of its entities or the second hop
+    fails: `go_on` without it, as `Retrieval.path` and `detail` say, or `raise` the error."""
 
     # Calls. Those of a memory hold: `config=` of one query does not change them.
     concurrency: int = 8
@@ -229,6 +233,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "synonymy_on_related": get_args(RelatedSynonymy),
     "synonymy_weight": get_args(SynonymyWeight),
     "kept_score": get_args(KeptScore),
+    "on_failure": get_args(OnFailure),
 }
 
 

@@ -85,7 +85,8 @@ class HippoRAG(Filling):
 
         Raises:
             InputError: The query is blank, or k is below 1.
-            ModelError: The embedder failed.
+            ModelError: The embedder failed; with `on_failure="raise"`, a chat model too, or
+                ParseError, where its reply cannot be read.
         """
         meter = Meter()
         models = self._for_call(chat_model)

@@ -33,9 +33,31 @@ _TRIPLE_KEYS = ("triples", "triple", "facts", "fact", "relations", "relationship
 _CHOICE_KEYS = ("keep", "kept", "selected", "numbers", "facts", "fact")
 
 _NAME = ("name", "entity", "text")
-_SUBJECT = ("subject", "head", "source", "start", "from")
-_RELATION = ("relation", "predicate", "relationship", "type", "label")
-_OBJECT = ("object", "tail", "target", "end", "to")
+_SUBJECT = (
+    "subject",
+    "head",
+    "source",
+    "start",
+    "from",
+    "subj",
+    "headentity",
+    "sourceentity",
+    "s",
+    "h",
+)
+_RELATION = (
+    "relation",
+    "predicate",
+    "relationship",
+    "relationtype",
+    "type",
+    "label",
+    "pred",
+    "rel",
+    "p",
+    "r",
+)
+_OBJECT = ("object", "tail", "target", "end", "to", "obj", "tailentity", "targetentity", "o", "t")
 _NUMBER = ("number", "index", "id")
 
 _NO_RELATION = PLACEHOLDERS | {"has no relation to", "no relation to", "no relationship"}

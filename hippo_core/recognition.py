@@ -28,6 +28,7 @@ def recognise(
     *,
     sources: Sequence[str] | None = None,
     otherwise: tuple[int, ...] | None = None,
+    strict: bool = False,
 ) -> Flow[Recognition]:
     """Ask once which candidates help to answer the query, by number.
 
@@ -42,6 +43,11 @@ def recognise(
         models: With a chat model or a judge of its own.
         sources: For a chat model, the title of the passage that each is taken from, or "".
         otherwise: Which candidates stay where there is no answer; None for all.
+        strict: Whether no answer is an error.
+
+    Raises:
+        ParseError: The reply cannot be read, and that is an error.
+        ModelError: The call failed, and that is an error.
     """
     otherwise = tuple(range(len(candidates))) if otherwise is None else otherwise
     try:
@@ -55,9 +61,13 @@ def recognise(
             prompt = models.prompts.recognition(query, candidates, limit, sources)
             completion: Completion = yield Complete(checked(prompt, "recognition"), "recognition")
             known = dict.fromkeys(parse_choice(completion.text, len(candidates)).value)
-    except ParseError as error:
-        return Recognition(otherwise, RetrievalPath.UNFILTERED_UNREADABLE, str(error))
-    except ModelError as error:
-        return Recognition(otherwise, RetrievalPath.UNFILTERED_FAILED, str(error))
+    except (ParseError, ModelError) as error:
+        if strict:
+            raise
+        unreadable = isinstance(error, ParseError)
+        path = (
+            RetrievalPath.UNFILTERED_UNREADABLE if unreadable else RetrievalPath.UNFILTERED_FAILED
+        )
+        return Recognition(otherwise, path, str(error))
     kept = tuple(known)[:limit]
     return Recognition(kept, RetrievalPath.GRAPH if kept else RetrievalPath.DENSE_NONE_KEPT)

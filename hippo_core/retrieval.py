@@ -167,6 +167,8 @@ class _Search:
         try:
             entities = yield from self._query_entities()
         except (ModelError, ParseError) as error:
+            if self._is_strict:
+                raise
             return (yield from self.dense(RetrievalPath.DENSE_FAILED, str(error)))
         named = {key: entity for entity in entities if (key := normalise_phrase(entity))}
         if not named:
@@ -224,6 +226,10 @@ class _Search:
     def _is_judged(self) -> bool:
         return self.config.recognition_memory and self.models.can_recognise
 
+    @property
+    def _is_strict(self) -> bool:
+        return self.config.on_failure == "raise"
+
     def _recognise(
         self, links: TripleLinks, shown: Sequence[Triple], dense: Scores
     ) -> Flow[Recognition]:
@@ -232,11 +238,16 @@ class _Search:
             return Recognition(own, RetrievalPath.UNFILTERED_OFF)
         sources = self._sources(links, dense) if self.config.recognition_sources else None
         limit = self.config.recognition_limit
-        return (
-            yield from recognise(
-                self.query, shown, limit, self.models, sources=sources, otherwise=own
-            )
+        flow = recognise(
+            self.query,
+            shown,
+            limit,
+            self.models,
+            sources=sources,
+            otherwise=own,
+            strict=self._is_strict,
         )
+        return (yield from flow)
 
     def _sources(self, links: TripleLinks, dense: Scores) -> list[str]:
         """Give for each link the title of the passage nearest to the query that states it."""
@@ -274,6 +285,8 @@ class _Search:
         try:
             vectors = yield from self.embedding.texts(texts, "query_to_triple")
         except ModelError as error:
+            if self._is_strict:
+                raise
             return None, f"no second hop: {error}"
         cosines = [
             self.corpus.triple_vectors.at(near).cosines(vector)

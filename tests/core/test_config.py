@@ -26,6 +26,7 @@ OPTIONS = {
     "synonymy_on_related": config.RelatedSynonymy,
     "synonymy_weight": config.SynonymyWeight,
     "kept_score": config.KeptScore,
+    "on_failure": ["go_on", "raise"],
 }
 
 above_0 = math.nextafter(0.0, 1.0)

@@ -12,6 +12,7 @@ from hippo_core import (
     HippoConfig,
     InputError,
     ModelRequiredError,
+    ParseError,
     Passage,
     PermanentModelError,
     RetrievalPath,
@@ -21,6 +22,11 @@ from hippo_core.embedding import PROBE
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 
 V1 = HippoConfig.hipporag()
+FAILURES = {
+    RetrievalPath.UNFILTERED_UNREADABLE,
+    RetrievalPath.UNFILTERED_FAILED,
+    RetrievalPath.DENSE_FAILED,
+}
 
 
 def ids(retrieval):
@@ -154,6 +160,48 @@ def test_a_recognition_memory_that_fails_is_a_failed_call(open_memory, corpora):
     found = memory.retrieve(corpora.one_query)
     assert found.path == RetrievalPath.UNFILTERED_FAILED
     assert "the judge is out" in found.detail
+
+
+STRICT = {"on_failure": "raise"}
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        (RetrievalPath.UNFILTERED_UNREADABLE, ParseError),
+        (RetrievalPath.UNFILTERED_FAILED, PermanentModelError),
+        (RetrievalPath.DENSE_FAILED, PermanentModelError),
+    ],
+)
+def test_a_strict_query_raises_what_another_one_goes_on_without(path, error, memory_on, corpora):
+    memory = memory_on(path)
+    strict = memory.config.but(**STRICT)
+    with pytest.raises(error):
+        memory.retrieve(corpora.one_query, config=strict)
+    assert memory.retrieve(corpora.one_query).path == path
+
+
+def test_a_strict_query_raises_where_the_second_hop_fails(open_memory, corpora):
+    class Tiring(HashEmbedder):
+        def embed(self, texts, kind):
+            if kind == "query_to_triple" and texts != [corpora.one_query]:
+                raise PermanentModelError("401: no key")
+            return super().embed(texts, kind)
+
+    memory = open_memory(embedder=Tiring(), config=HippoConfig(second_hop=3))
+    memory.add_extracted(corpora.bridge_items())
+    assert "no second hop" in memory.retrieve(corpora.one_query).detail
+    with pytest.raises(PermanentModelError, match="no key"):
+        memory.retrieve(corpora.one_query, config=HippoConfig(second_hop=3, **STRICT))
+
+
+@pytest.mark.parametrize("path", [p for p in RetrievalPath if p not in FAILURES])
+def test_a_strict_query_that_goes_as_it_should_is_the_same(path, memory_on, corpora):
+    memory = memory_on(path)
+    strict = memory.config.but(**STRICT)
+    found = memory.retrieve(corpora.one_query, config=strict)
+    assert found.path == path
+    assert found.passages == memory.retrieve(corpora.one_query).passages
 
 
 @pytest.mark.parametrize("entities", [[], ["!!!", "  ", "—"]])
