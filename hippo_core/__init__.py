@@ -1,7 +1,7 @@
 """HippoRAG and HippoRAG 2: a knowledge-graph memory that answers what no single passage says."""
 
 from hippo_core.config import HippoConfig
-from hippo_core.costs import Budget, Stage, StageUsage, TokenUsage, Usage
+from hippo_core.costs import Budget, Estimate, Prices, Stage, StageUsage, TokenUsage, Usage
 from hippo_core.edge_finders import EdgeFinder, MetadataEdges, RegexEdges
 from hippo_core.errors import (
     BudgetExceededError,
@@ -72,6 +72,7 @@ __all__ = [
     "EdgeFinder",
     "Embedder",
     "EmbedderMismatchError",
+    "Estimate",
     "Extraction",
     "HippoConfig",
     "HippoError",
@@ -92,6 +93,7 @@ __all__ = [
     "ParseError",
     "Passage",
     "PermanentModelError",
+    "Prices",
     "Progress",
     "RateLimitedError",
     "PromptExample",

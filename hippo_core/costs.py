@@ -132,3 +132,49 @@ class Budget:
                 raise ConfigError(f"{name} must be a whole number, or None, got {value!r}")
             if value < 0:
                 raise ConfigError(f"{name} must be at least 0, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a million tokens cost, in any currency.
+
+    >>> Prices(input=0.5, output=1.5, embedding=0.1).of(Usage({"triples": StageUsage(1, 0, 2000)}))
+    0.001
+    """
+
+    input: float = 0.0
+    """Of prompts."""
+    output: float = 0.0
+    """Of replies."""
+    embedding: float = 0.0
+    """Of texts embedded."""
+
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "embedding"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ConfigError(f"the price of {name} must be a number, got {value!r}")
+            if not 0 <= value < float("inf"):
+                raise ConfigError(f"the price of {name} must be at least 0, got {value!r}")
+
+    def of(self, usage: Usage) -> float:
+        """Give what a usage costs."""
+        cost = 0.0
+        for stage, used in usage.stages.items():
+            price = self.embedding if stage == "embedding" else self.input
+            cost += used.input_tokens * price + used.output_tokens * self.output
+        return cost / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What an `add` would cost, before any call is made."""
+
+    passages: int
+    """Passages that have to be read."""
+    usage: Usage
+    """Calls, texts and tokens by stage."""
+    counted_by: str
+    """The rule by which tokens are counted."""
+    cost: float | None = None
+    """In the currency of the prices that were given; None without."""

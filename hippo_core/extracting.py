@@ -57,9 +57,10 @@ class Extracting:
         finished = finished_extractions(self._index, passages.keys(), extractor=by)
         missing = [key for key in passages if key not in finished]
         if missing:
-            self._require_models(len(missing))
+            require_reader(self._models, len(missing))
+            self._embedding.require()  # before anything is paid for
         tally = _Tally(len(missing), meter, progress)
-        pieces = self._pieces()
+        pieces = pieces_for(self._index, self._models)
         outcomes = yield Each([self._attempt(k, passages[k], pieces, tally) for k in missing])
         read = {k: e for k, e in zip(missing, outcomes, strict=True) if isinstance(e, Extraction)}
         for outcome in outcomes:
@@ -73,21 +74,6 @@ class Extracting:
                     meter.usage,
                 ) from outcome
         return {**finished, **read}
-
-    def _require_models(self, passages: int) -> None:
-        """Refuse before anything is paid for."""
-        if not self._models.can_extract:
-            raise ModelRequiredError(
-                f"{passages} passages have to be read, and neither a chat model nor an OpenIE "
-                "was given; "
-                "give one, or add ready-made extractions with add_extracted()"
-            )
-        self._embedding.require()
-
-    def _pieces(self) -> Pieces:
-        is_asked = self._models.openie is None and self._models.chat is not None
-        limit = self._index.config.context_limit if is_asked else None
-        return Pieces(self._models.prompts, limit)
 
     # -- one text -----------------------------------------------------------------------------
 
@@ -207,6 +193,29 @@ class Extracting:
             else:
                 del found[key]
         return found
+
+
+def require_reader(models: Models, passages: int) -> None:
+    """Refuse to go on where passages have to be read and nothing can.
+
+    Raises:
+        ModelRequiredError: There is neither a chat model nor an OpenIE.
+    """
+    if not models.can_extract:
+        raise ModelRequiredError(
+            f"{passages} passages have to be read, and neither a chat model nor an OpenIE was "
+            "given; give one, or add ready-made extractions with add_extracted()"
+        )
+
+
+def pieces_for(index: HippoIndex, models: Models) -> Pieces:
+    """Give what splits passages for the chat model; what an OpenIE reads stays whole.
+
+    Raises:
+        ConfigError: The context limit leaves no room for a passage.
+    """
+    is_asked = models.openie is None and models.chat is not None
+    return Pieces(models.prompts, index.config.context_limit if is_asked else None)
 
 
 def finished_extractions(

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import get_args
 
 from hippo_core.committing import Committing
-from hippo_core.costs import Budget
+from hippo_core.costs import Budget, Estimate, Prices
 from hippo_core.edge_inputs import GivenEdges, checked_edges
 from hippo_core.embedding import embedder_name
+from hippo_core.estimation import estimate
 from hippo_core.extracting import OnProgress
 from hippo_core.flows import Flow, Meter, Models
 from hippo_core.handle import Handle
@@ -26,6 +27,7 @@ from hippo_core.inputs import (
     checked_passages,
 )
 from hippo_core.openie import fingerprint
+from hippo_core.planning import plan_of
 from hippo_core.ports import ChatModel, Embedder, OpenIE
 from hippo_core.reembedding import reembed
 from hippo_core.types import (
@@ -138,6 +140,41 @@ class Filling(Handle):
         meter = Meter()
         flow = self._add_extracted_flow(items, meter, edges)
         return await self._driver(self._models, meter).arun(flow)
+
+    def estimate(
+        self,
+        passages: Iterable[Passage | str],
+        *,
+        prices: Prices | None = None,
+        openie: OpenIE | None = None,
+    ) -> Estimate:
+        """Say what `add` would cost, by what is there already; no model is called.
+
+        Prompts are counted as they would be sent; replies are estimated by what GPT-3.5 wrote about
+        passages of Wikipedia, and a reply that has to be asked for twice is not foreseen.
+
+        Args:
+            passages: What `add` takes.
+            prices: What tokens cost; without it the estimate has no `cost`.
+            openie: As in `add`: where it reads, or the memory's own, reading costs nothing.
+
+        Raises:
+            InputError: A passage cannot be used.
+            ModelRequiredError: Passages would have to be read, and there is nothing to read them.
+        """
+        models = self._for_call(None, openie)
+        plan = plan_of(self._index, checked_passages(passages), None, {})
+        return estimate(plan, self._index, models, _extractor(models), prices)
+
+    async def aestimate(
+        self,
+        passages: Iterable[Passage | str],
+        *,
+        prices: Prices | None = None,
+        openie: OpenIE | None = None,
+    ) -> Estimate:
+        """Do what `estimate` does, without blocking the event loop."""
+        return await asyncio.to_thread(self.estimate, passages, prices=prices, openie=openie)
 
     def delete(
         self,
@@ -363,11 +400,14 @@ class Filling(Handle):
         self._embedding = self._embedding_of(models.embedder)
 
     def _indexing(self, models: Models) -> Indexing:
-        if models.openie is not None:
-            extractor = models.openie.fingerprint
-        else:
-            extractor = fingerprint(_name(models.chat), models.prompts)
-        return Indexing(self._index, self._embedding, models, extractor)
+        return Indexing(self._index, self._embedding, models, _extractor(models))
+
+
+def _extractor(models: Models) -> str:
+    """Name who reads."""
+    if models.openie is not None:
+        return models.openie.fingerprint
+    return fingerprint(_name(models.chat), models.prompts)
 
 
 def _name(model: object) -> str:

@@ -90,6 +90,7 @@ LAYERS = {
         "planning",
         "extracting",
         "committing",
+        "estimation",
         "reporting",
         "indexing",
         "reembedding",
