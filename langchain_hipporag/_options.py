@@ -11,6 +11,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable
 
 from hippo_core import (
+    Budget,
     ChatModel,
     Edge,
     EdgeFinder,
@@ -54,6 +55,15 @@ class Options(Fields, total=False):
     snapshot_dir: str | Path | None
 
 
+class AddOptions(TypedDict, total=False):
+    """What adding documents hands on to the memory as it is; `add_documents` documents it."""
+
+    edges: Edges | None
+    on_error: OnError
+    openie: OpenIE | None
+    budget: Budget | None
+
+
 class FillingOptions(Options, total=False):
     """What every class method that fills a memory takes; `from_documents` documents them."""
 
@@ -63,3 +73,4 @@ class FillingOptions(Options, total=False):
     on_error: OnError
     callbacks: Callbacks
     progress: OnProgress | None
+    budget: Budget | None

@@ -9,7 +9,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, DocumentIndex, UpsertResponse
 
-from hippo_core import DeleteReport, IndexingError, IndexReport, InputError
+from hippo_core import Budget, DeleteReport, IndexingError, IndexReport, InputError
 from langchain_hipporag._events import OnProgress
 from langchain_hipporag.retriever import HippoRAGRetriever
 
@@ -59,19 +59,20 @@ class HippoRAGDocumentIndex(HippoRAGRetriever, DocumentIndex):
         /,
         callbacks: Callbacks = None,
         progress: OnProgress | None = None,
+        budget: Budget | None = None,
         **kwargs: Any,
     ) -> UpsertResponse:
         """Index documents, all or none.
 
         `index()` takes what it has handed over for done, whatever the response says. So a failure
         is raised, and the next `index()` tries again. `upsert_kwargs` of `index()` bring what this
-        takes: `callbacks` and `progress`, as `add_documents`.
+        takes: `callbacks`, `progress` and `budget`, as `add_documents`.
 
         Raises:
             IndexingError: Documents could not be read, or not in full; what was read is kept.
         """
         _refuse(kwargs)
-        return _upserted(self._add(items, None, "raise", callbacks, progress))
+        return _upserted(self._add(items, None, callbacks, progress, budget=budget))
 
     async def aupsert(
         self,
@@ -79,11 +80,12 @@ class HippoRAGDocumentIndex(HippoRAGRetriever, DocumentIndex):
         /,
         callbacks: Callbacks = None,
         progress: OnProgress | None = None,
+        budget: Budget | None = None,
         **kwargs: Any,
     ) -> UpsertResponse:
         """Do what `upsert` does, without blocking the event loop."""
         _refuse(kwargs)
-        return _upserted(await self._aadd(items, None, "raise", callbacks, progress))
+        return _upserted(await self._aadd(items, None, callbacks, progress, budget=budget))
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> DeleteResponse:
         """Delete documents; one that is not there is no failure.

@@ -17,15 +17,18 @@ from langchain_core.runnables import Runnable
 from pydantic import ConfigDict, Field
 
 from hippo_core import (
+    Budget,
     ChatModel,
     DeleteReport,
     Embedder,
+    Estimate,
     HippoConfig,
     HippoRAG,
     IndexReport,
     InputError,
     OpenIE,
     Passage,
+    Prices,
     Prompts,
     RecognitionMemory,
     Where,
@@ -33,7 +36,7 @@ from hippo_core import (
 from langchain_hipporag._convert import to_document, to_passages
 from langchain_hipporag._events import OnProgress, telling_progress
 from langchain_hipporag._models import LangChainChatModel, as_chat_model, as_embedder
-from langchain_hipporag._options import Edges, Fields, FillingOptions, OnError, Options
+from langchain_hipporag._options import AddOptions, Edges, Fields, FillingOptions, OnError, Options
 
 _logger = logging.getLogger(__name__)
 
@@ -133,6 +136,7 @@ class FillingRetriever(BaseRetriever):
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
         progress: OnProgress | None = None,
+        budget: Budget | None = None,
         **options: Unpack[Options],
     ) -> Self:
         """Open a memory and add documents to it.
@@ -141,14 +145,15 @@ class FillingRetriever(BaseRetriever):
         `from_models` and `add_documents`, which can be called again.
 
         Args:
-            documents: What `add_documents` takes, as do `ids`, `edges`, `on_error`, `callbacks`
-                and `progress`.
+            documents: What `add_documents` takes, as do `ids`, `edges`, `on_error`, `callbacks`,
+                `progress` and `budget`.
             ids: See there.
             edges: See there.
             persist_directory: What `from_models` takes.
             on_error: See there.
             callbacks: See there.
             progress: See there.
+            budget: See there.
             **options: What `from_models` takes.
         """
         retriever = cls.from_models(persist_directory=persist_directory, **options)
@@ -160,6 +165,7 @@ class FillingRetriever(BaseRetriever):
                 on_error=on_error,
                 callbacks=callbacks,
                 progress=progress,
+                budget=budget,
             )
         return retriever
 
@@ -174,6 +180,7 @@ class FillingRetriever(BaseRetriever):
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
         progress: OnProgress | None = None,
+        budget: Budget | None = None,
         **options: Unpack[Options],
     ) -> Self:
         """Do what `from_documents` does, without blocking the event loop."""
@@ -188,6 +195,7 @@ class FillingRetriever(BaseRetriever):
                 on_error=on_error,
                 callbacks=callbacks,
                 progress=progress,
+                budget=budget,
             )
         return retriever
 
@@ -224,6 +232,8 @@ class FillingRetriever(BaseRetriever):
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
         progress: OnProgress | None = None,
+        openie: OpenIE | None = None,
+        budget: Budget | None = None,
     ) -> list[str]:
         """Index documents, and give their ids in the same order.
 
@@ -243,14 +253,25 @@ class FillingRetriever(BaseRetriever):
                 its embedding finds it, until it is added again.
             callbacks: Handlers of the chat model's runs.
             progress: Called after each document that was read, with counts and usage so far.
+            openie: Reads these documents in place of `llm`, such as rules for those that are not
+                worth a chat model; `retriever.hippo.extractions()` says who read what.
+            budget: What this call may cost; `estimate` tells before what it will.
 
         Raises:
             IndexingError: Documents could not be read, and `on_error` is "raise".
+            BudgetExceededError: The next call would go over the budget; what was read is kept, and
+                adding the same documents again goes on.
             InputError: A document cannot be used, such as for its metadata; nothing was done.
             ModelRequiredError: There is neither `llm` nor `openie`.
             ModelError: The embeddings failed; what was read is kept.
         """
-        return _ids(self._add(documents, ids, on_error, callbacks, progress, edges))
+        options: AddOptions = {
+            "edges": edges,
+            "on_error": on_error,
+            "openie": openie,
+            "budget": budget,
+        }
+        return _ids(self._add(documents, ids, callbacks, progress, **options))
 
     async def aadd_documents(
         self,
@@ -261,9 +282,48 @@ class FillingRetriever(BaseRetriever):
         on_error: OnError = "raise",
         callbacks: Callbacks = None,
         progress: OnProgress | None = None,
+        openie: OpenIE | None = None,
+        budget: Budget | None = None,
     ) -> list[str]:
         """Do what `add_documents` does, without blocking the event loop."""
-        return _ids(await self._aadd(documents, ids, on_error, callbacks, progress, edges))
+        options: AddOptions = {
+            "edges": edges,
+            "on_error": on_error,
+            "openie": openie,
+            "budget": budget,
+        }
+        return _ids(await self._aadd(documents, ids, callbacks, progress, **options))
+
+    def estimate(
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        prices: Prices | None = None,
+        openie: OpenIE | None = None,
+    ) -> Estimate:
+        """Say what adding documents would cost, by what is there already; no model is called.
+
+        Args:
+            documents: What `add_documents` takes.
+            ids: As there.
+            prices: What a million tokens cost; without it the estimate has no `cost`.
+            openie: As there.
+        """
+        return self.hippo.estimate(self._passages(documents, ids), prices=prices, openie=openie)
+
+    async def aestimate(
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        prices: Prices | None = None,
+        openie: OpenIE | None = None,
+    ) -> Estimate:
+        """Do what `estimate` does, without blocking the event loop."""
+        return await asyncio.to_thread(
+            self.estimate, documents, ids=ids, prices=prices, openie=openie
+        )
 
     def delete_documents(
         self,
@@ -309,34 +369,30 @@ class FillingRetriever(BaseRetriever):
         self,
         documents: Iterable[Document],
         ids: Iterable[str] | None,
-        on_error: OnError,
         callbacks: Callbacks,
         progress: OnProgress | None,
-        edges: Edges | None = None,
+        **options: Unpack[AddOptions],
     ) -> IndexReport:
         return self.hippo.add(
             self._passages(documents, ids),
-            edges=edges,
-            on_error=on_error,
             progress=telling_progress(progress, callbacks),
             chat_model=self._chat_model(callbacks),
+            **options,
         )
 
     async def _aadd(
         self,
         documents: Iterable[Document],
         ids: Iterable[str] | None,
-        on_error: OnError,
         callbacks: Callbacks,
         progress: OnProgress | None,
-        edges: Edges | None = None,
+        **options: Unpack[AddOptions],
     ) -> IndexReport:
         return await self.hippo.aadd(
             self._passages(documents, ids),
-            edges=edges,
-            on_error=on_error,
             progress=telling_progress(progress, callbacks),
             chat_model=self._chat_model(callbacks),
+            **options,
         )
 
     def _chat_model(self, callbacks: Callbacks) -> ChatModel | None:

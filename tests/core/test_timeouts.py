@@ -362,3 +362,36 @@ async def test_whoever_cancels_waits_for_what_the_model_cleans_up():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert cleaned == [True]
+
+
+# -- what was read late ----------------------------------------------------------------------------
+
+
+def test_what_a_late_reply_says_of_a_passage_is_not_asked_again():
+    go, asked = threading.Event(), []
+
+    class Slow(ScriptedChatModel):
+        def complete(self, messages):
+            asked.append("triples" if '"triples"' in messages[0].content else "entities")
+            assert go.wait(30)
+            return super().complete(messages)
+
+    def reply(messages):
+        if '"triples"' in messages[0].content:
+            return '{"triples": [["Ada", "met", "Bob"]]}'
+        return '{"named_entities": ["Ada", "Bob"]}'
+
+    config = HippoConfig(call_timeout=0.1, tries=1)
+    with HippoRAG(Slow(reply), HashEmbedder(), config=config) as memory:
+        for stage in ("entities", "triples"):
+            go.clear()
+            assert memory.add(["Ada met Bob."], on_error="skip").failed
+            assert asked == [stage]
+            asked.clear()
+            go.set()
+            wait_for(lambda: memory.estimate(["Ada met Bob."]).usage.chat_calls < 2)
+            if stage == "triples":
+                wait_for(lambda: memory.estimate(["Ada met Bob."]).usage.chat_calls == 0)
+        assert len(memory.add(["Ada met Bob."]).updated) == 1
+        assert asked == []
+        assert memory.stats().triples == 1
