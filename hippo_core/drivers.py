@@ -16,7 +16,7 @@ from hippo_core.errors import BudgetExceededError, HippoError, PermanentModelErr
 from hippo_core.flows import Each, Flow, Meter, Metered, Models, Request
 from hippo_core.limiter import Limiter
 from hippo_core.paid import PaidCall, must_count
-from hippo_core.retries import as_ours, retrying
+from hippo_core.retries import Backoff, as_ours, retrying
 from hippo_core.timeouts import LateError, awithin, within
 
 T = TypeVar("T")
@@ -71,17 +71,21 @@ class Driver:
         if isinstance(request, Metered):
             return self._counting_into(request.meter).run(request.flow)
         counted = input_tokens(request) if must_count(request, self._accounts) else None
+        backoff = Backoff(self._limiter.pause)
         with self._paid(request, counted) as paid:
-            for attempt in self._retrying("Retrying"):
-                with attempt, self._limiter.place():
-                    late = paid.begin()
-                    try:
-                        reply = within(paid.timeout, partial(call, self._models, request), late)
-                    except LateError:
-                        raise paid.give_up(goes_on=True) from None
-                    except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
-                        _raise_ours(error)
+            for attempt in retrying("Retrying", self._limiter.patience, backoff):
+                with attempt, self._limiter.place(), backoff:
+                    reply = self._try(request, paid)
             return paid.end(reply)
+
+    def _try(self, request: Request, paid: PaidCall) -> Any:
+        late = paid.begin()
+        try:
+            return within(paid.timeout, partial(call, self._models, request), late)
+        except LateError:
+            raise paid.give_up(goes_on=True) from None
+        except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
+            _raise_ours(error)
 
     def _run_each(self, flows: Iterable[Flow[Any]]) -> list[Any]:
         pending = list(enumerate(flows))
@@ -144,26 +148,28 @@ class Driver:
         counted = None
         if must_count(request, self._accounts):
             counted = await asyncio.to_thread(input_tokens, request)
+        backoff = Backoff(self._limiter.pause)
         with self._paid(request, counted) as paid:
-            async for attempt in self._retrying("AsyncRetrying"):
+            async for attempt in retrying("AsyncRetrying", self._limiter.patience, backoff):
                 with attempt:
                     async with self._limiter.aplace():
-                        paid.begin()
-                        try:
-                            reply = await self._acall(request, paid.timeout)
-                        except LateError:
-                            raise paid.give_up(goes_on=False) from None
-                        except asyncio.CancelledError as error:
-                            if _is_cancelled():
-                                raise
-                            raise PermanentModelError("the model cancelled its own call") from error
-                        except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
-                            _raise_ours(error)
+                        with backoff:
+                            reply = await self._atry(request, paid)
             return paid.end(reply)
 
-    async def _acall(self, request: Request, timeout: float | None) -> Any:
-        asked = acall(self._models, request)
-        return await awithin(timeout, asked, self._limiter.patience.grace)
+    async def _atry(self, request: Request, paid: PaidCall) -> Any:
+        paid.begin()
+        try:
+            asked = acall(self._models, request)
+            return await awithin(paid.timeout, asked, self._limiter.patience.grace)
+        except LateError:
+            raise paid.give_up(goes_on=False) from None
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise PermanentModelError("the model cancelled its own call") from error
+        except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
+            _raise_ours(error)
 
     async def _arun_each(self, flows: Iterable[Flow[Any]]) -> list[Any]:
         pending = list(enumerate(flows))
@@ -202,9 +208,6 @@ class Driver:
     def _paid(self, request: Request, counted: int | None) -> PaidCall:
         timeout = self._limiter.patience.call_timeout
         return PaidCall(request, counted, self._accounts, self._meter, timeout)
-
-    def _retrying(self, kind: str) -> Any:
-        return retrying(kind, self._limiter.patience, self._limiter.pause)
 
 
 def _raise_ours(error: Exception) -> NoReturn:

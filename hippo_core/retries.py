@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 from hippo_core.errors import HippoError, RateLimitedError, TransientModelError
@@ -33,31 +34,51 @@ class Patience:
     clock: Callable[[], float] = time.monotonic
 
 
-def retrying(kind: str, patience: Patience, pause: Callable[[float], None]) -> Any:
+class Backoff:
+    """The waits of one call between its tries; entered around each, inside of its place.
+
+    Args:
+        pause: Given the wait after a rate limit, which is one for all calls of the handle, before
+            the place is free for the next of them.
+    """
+
+    def __init__(self, pause: Callable[[float], None]) -> None:
+        self.seconds = 0.0
+        self._pause = pause
+        self._failures = 0
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None or not _may_be_mended(error):
+            return
+        self._failures += 1
+        self.seconds = wait_after(error, self._failures)
+        if isinstance(error, RateLimitedError):
+            self._pause(self.seconds)
+
+
+def retrying(kind: str, patience: Patience, backoff: Backoff) -> Any:
     """Give tenacity's loop over tries: only of what another try may mend, and after a wait.
 
     Args:
         kind: `Retrying` or `AsyncRetrying`.
         patience: How often, and by which clock.
-        pause: Given the wait after a rate limit, which is one for all calls of the handle.
+        backoff: How long in between.
     """
     import tenacity
-
-    seconds = 0.0
-
-    def after(state: Any) -> None:  # every failure that may be mended, that of the last try too
-        nonlocal seconds
-        error = state.outcome.exception()
-        seconds = wait_after(error, state.attempt_number)
-        if isinstance(error, RateLimitedError):
-            pause(seconds)
 
     make: Callable[..., Any] = getattr(tenacity, kind)
     return make(
         sleep=patience.asleep if kind == "AsyncRetrying" else patience.sleep,
         stop=tenacity.stop_after_attempt(patience.tries),
-        after=after,
-        wait=lambda _state: seconds,
+        wait=lambda _state: backoff.seconds,
         retry=tenacity.retry_if_exception(_may_be_mended),
         reraise=True,
     )

@@ -3,6 +3,7 @@
 import asyncio
 import pickle
 import threading
+import time
 from collections import Counter
 
 import pytest
@@ -295,20 +296,28 @@ def test_calls_that_run_when_the_budget_is_spent_end_and_are_counted(how):
     assert meter.usage.calls == 2
 
 
-def test_a_late_call_may_still_be_paid_for_and_keeps_its_place():
+def test_a_late_call_may_still_be_paid_for_and_keeps_its_place_until_it_ends():
     end = threading.Event()
+    replies = [RuntimeError("500"), "fine"]
 
     class Stuck(ScriptedChatModel):
         def complete(self, messages):
-            end.wait(20)
+            assert end.wait(20)
             return super().complete(messages)
 
     patience = Patience(call_timeout=0.05, sleep=lambda _: None)
+    models = Models(HashEmbedder(), Stuck(lambda _: replies.pop(0)))
+    driver = Driver(models, Limiter(8, patience), Meter(Budget(calls=1)))
     try:
         with pytest.raises(BudgetExceededError, match="1 still run"):
-            run(ask(), Budget(calls=1), Stuck(lambda _: "fine"), "threads", patience=patience)
+            driver.run(ask())
     finally:
         end.set()
+    for _ in range(1000):  # until it has failed, and so does not count
+        if driver.run(in_turn(1)):
+            break
+        time.sleep(0.02)
+    assert replies == []
 
 
 # -- the values ------------------------------------------------------------------------------------
