@@ -7,6 +7,7 @@ OpenAI-compatible endpoint reads the passages, judges the linked triples and ans
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -93,6 +94,8 @@ def dense(retriever: HippoRAGRetriever, question: Question) -> Retrieval:
 
 def main() -> int:
     """Print every question, both rankings and the count."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may lack letters of the texts
+        sys.stdout.reconfigure(errors="backslashreplace")
     started = time.perf_counter()
     llm = _chat_model()
     try:

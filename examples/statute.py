@@ -7,6 +7,7 @@ the graph. Runs on this machine alone: spaCy reads the articles, MiniLM embeds t
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import NamedTuple
 
@@ -154,6 +155,8 @@ def search(memory: HippoRAG, question: Question, *, edges: bool) -> Retrieval:
 
 def main() -> int:
     """Print for each question what is found without and with the citations."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may lack letters of the texts
+        sys.stdout.reconfigure(errors="backslashreplace")
     memory = build()
     stats = memory.stats()
     print(f"{stats.passages} articles, {stats.triples} triples, {stats.user_edges} citations.")

@@ -83,6 +83,7 @@ def ready_folder(folder: Path, *, create: bool) -> Path:
         StoreCorruptError: The folder is ours, and the database is missing.
         StoreError: It cannot be made.
     """
+    _refuse_unwritable_name(folder)
     path = folder / DATABASE
     if path.exists() and not path.is_file():
         raise NotAStoreError(f"{path} is no file")
@@ -91,6 +92,17 @@ def ready_folder(folder: Path, *, create: bool) -> Path:
         _refuse_orphaned_log(path)
         _create_file(path)
     return path
+
+
+def _refuse_unwritable_name(folder: Path) -> None:
+    """Refuse a name that this process cannot write, as "東京" where the locale is C."""
+    try:
+        os.fsencode(folder)
+    except UnicodeEncodeError as error:
+        raise StoreError(
+            f"the folder {str(folder)!a} cannot be named in {error.encoding}, the encoding of file "
+            "names here; set PYTHONUTF8=1 or a UTF-8 locale, or choose another name"
+        ) from error
 
 
 def _refuse_foreign_folder(folder: Path, create: bool) -> None:
@@ -166,6 +178,7 @@ def drafted(folder: Path) -> Iterator[Path]:
         InputError: There is something in `folder`.
         StoreError: It cannot be made.
     """
+    _refuse_unwritable_name(folder)
     for left in folder.glob(f"{_DRAFT}*") if folder.is_dir() else ():  # by a copy that was killed
         if _OUR_DRAFT.fullmatch(left.name):
             shutil.rmtree(left, ignore_errors=True)

@@ -32,7 +32,7 @@ _ENTITY_KEYS = ("namedentities", "namedentity", "entities", "entity")
 _TRIPLE_KEYS = ("triples", "triple", "facts", "fact", "relations", "relationships")
 _CHOICE_KEYS = ("keep", "kept", "selected", "numbers", "facts", "fact")
 
-_NAME = ("name", "entity", "text")
+_NAME = ("name", "entity", "text", "entityname")
 _SUBJECT = (
     "subject",
     "head",
@@ -267,7 +267,10 @@ def _add_triples(fields: list[object], harvest: Harvest[Triple]) -> None:
     subjects = _names(fields[0], harvest)
     if not subjects:
         return
-    relation = text_of(fields[1]) if is_text(fields[1]) else None
+    said = fields[1]
+    if isinstance(said, dict):
+        said = (field(said, _NAME) or (said,))[0]
+    relation = text_of(said) if is_text(said) else None
     if not relation or relation.casefold() in _NO_RELATION:
         harvest.drop("placeholder" if relation else "no relation")
         return

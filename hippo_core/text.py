@@ -85,8 +85,9 @@ def _words(folded: str) -> str:
 
 def _fold(text: str) -> str:
     visible = _INVISIBLE.sub("", text.replace("’", "'"))
+    folded = normalize("NFKC", visible).casefold().replace("i\u0307", "i")  # Turkish
     # Composed again, since folding decomposes some letters (U+0390). A third round changes nothing.
-    return normalize("NFKC", normalize("NFKC", visible).casefold())
+    return normalize("NFKC", folded)
 
 
 def letters_and_digits(key: str) -> int:

@@ -6,6 +6,7 @@ import os
 import pickle
 import uuid
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
@@ -13,8 +14,15 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
 
-from hippo_core import InputError, NotAStoreError, StoreError, StoreUnavailableError
-from hippo_core.testing import HashEmbedder, TableOpenIE
+from hippo_core import (
+    ConfigError,
+    InputError,
+    NotAStoreError,
+    Prompts,
+    StoreError,
+    StoreUnavailableError,
+)
+from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 from langchain_hipporag import HippoRAGDocumentIndex, HippoRAGRetriever
 
 POSTGRES = os.environ.get("HIPPO_TEST_POSTGRES")  # as tests/postgres_server.py sets it
@@ -174,3 +182,24 @@ def test_callbacks_of_a_call_do_not_go_into_a_pickle(options, documents, tmp_pat
     )
     retriever.invoke("Where?", {"callbacks": [Handler()]})
     pickle.dumps(retriever)
+
+
+@pytest.mark.parametrize("cls", [HippoRAGRetriever, HippoRAGDocumentIndex])
+def test_prompts_of_ones_own_are_what_the_model_is_asked_also_after_a_pickle(
+    cls, documents, tmp_path, closing, chat_of
+):
+    core = ScriptedChatModel(lambda _: '{"named_entities": [], "triples": []}')
+    german = replace(Prompts(), passage_label="Abschnitt", entities_task="Nenne die Namen.")
+    options = {"embeddings": HashEmbedder(), "prompts": german}
+    folder = tmp_path / "m"
+    closing(
+        cls.from_documents(documents[:1], persist_directory=folder, llm=chat_of(core), **options)
+    )
+    assert all(call[0].content.startswith("Nenne") for call in core.calls[::2])
+    assert core.calls[0] == german.entities(documents[0].page_content)
+    loaded = closing(cls.load(folder, **options))
+    assert loaded.hippo._models.prompts == german
+    copied = closing(pickle.loads(pickle.dumps(loaded)))
+    assert copied.hippo._models.prompts == german
+    with pytest.raises(ConfigError, match="prompts must be"):
+        cls.from_models(**(options | {"prompts": "Ask!"}))

@@ -1,4 +1,5 @@
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -202,6 +203,7 @@ def test_a_reply_cut_before_its_first_item_was_whole_is_no_empty_success(parse):
         '["A","r","B"]\n["C","r","D"]\n',
         '{"subject":"A","relation":"r","object":"B"}\n{"subject":"C","relation":"r","object":"D"}',
         '[{"triple":["A","r","B"]},{"triple":{"head":"C","relation":"r","tail":"D"}}]',
+        '[{"subject":{"name":"A"},"predicate":{"name":"r"},"object":{"name":"B"}},["C","r","D"]]',
         '[{"Subject":{"name":"A"},"Relation":"r","Object":{"name":"B"}},["C","r",{"text":"D"}]]',
     ],
 )
@@ -371,6 +373,7 @@ def test_entities_come_in_many_shapes():
         '["Ada", "Notes"]',
         '{"Named Entities": ["Ada", "Notes"]}',
         '{"entities": [{"entity": "Ada", "type": "person"}, {"entity": "Notes"}]}',
+        '{"entities": [{"entity_name": "Ada"}, {"Entity-Name": "Notes"}]}',
         '{"named_entities": {"people": ["Ada"], "works": ["Notes"]}}',
         '{"name": "Ada"}\n{"name": "Notes"}',
         '{"named_entities": [["Ada", "Notes"]]}',
@@ -522,7 +525,8 @@ MEGABYTE = 1_000_000
     "unit",
     [
         "[", "{", '"', "\\", "<think>", "</think>", "```json\n", "~~~\n```\n{", "[]", "{}", "[a]",
-        '["', '{"a', '{"a":', '["a" "b"]\n', "Answer ", " ", "<", "[,", "\x00",
+        '["', '{"a', '{"a":', '["a" "b"]\n', "Answer ", " ", "<", "[,", "\x00", "[{", "[[,", "[[],",
+        "9", "-", "1e9", "],[", "}{", "'", '\\"', '",', "[1,", "\\u00", "<think>[", "Answer:", "“",
     ],
 )  # fmt: skip
 def test_a_megabyte_of_anything_takes_no_more_than_seconds(unit):
@@ -538,6 +542,40 @@ def test_a_megabyte_of_anything_takes_no_more_than_seconds(unit):
         except ParseError:
             pass
         assert time.perf_counter() - start < 5
+
+
+# Two lengths of it, and no unit may cost more than its share: calls are counted, not seconds.
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "[", "{", '"', "\\", "<think>", "[]", '["', '{"a":', "[{", "[[],", "9", "],[", '\\"', "[1,",
+        '["a","b","c"],', "Answer:", "<", "```json\n", "'a' ",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("begin", ["", "[", '{"triples": ['])
+def test_the_work_grows_with_the_reply_and_no_faster(begin, unit):
+    short, long = (calls_of(begin + unit * (n // len(unit))) for n in (5_000, 20_000))
+    assert long < 4.5 * short + 2_000
+
+
+def calls_of(reply: str) -> int:
+    """Count the function calls, Python's and C's, that reading a reply takes."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    for parse in (*PARSERS.values(), parse_answer):
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            parse(reply)
+        except ParseError:
+            pass
+        finally:
+            sys.setprofile(before)
+    return calls
 
 
 # Texts on which the repair is quadratic or worse: unbounded, each takes minutes.
