@@ -13,7 +13,7 @@ from hippo_core.flows import Models
 from hippo_core.index import HippoIndex
 from hippo_core.pieces import prompt_tokens, titled
 from hippo_core.planning import Plan
-from hippo_core.records import text_key
+from hippo_core.records import part_key, text_key
 from hippo_core.tokens import count_tokens, counted_by
 from hippo_core.types import Kind, Passage
 
@@ -75,15 +75,14 @@ def _reading(
     """Estimate the calls of the chat model."""
     pieces, prompts = pieces_for(index, models), models.prompts
     entities = triples = StageUsage()
-    parts = [
-        titled(passage.title, part)
-        for passage in passages
-        for part in pieces.of(passage.title, passage.text)
-    ]
-    done = finished_extractions(index, [text_key(part) for part in parts], extractor=extractor)
+    by_key: dict[str, str] = {}
+    for passage in passages:
+        key = text_key(passage.full_text)
+        parts = [titled(passage.title, p) for p in pieces.of(passage.title, passage.text)]
+        by_key |= {key: parts[0]} if len(parts) == 1 else {part_key(key, p): p for p in parts}
+    done = finished_extractions(index, by_key.keys(), extractor=extractor)
     with index.store.read() as reader:
-        for part in parts:
-            key = text_key(part)
+        for key, part in by_key.items():
             if key in done:
                 continue
             tokens = count_tokens(part)

@@ -18,10 +18,10 @@ from hippo_core.errors import (
 from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex
 from hippo_core.inputs import checked_extraction
-from hippo_core.openie import CUT_ENTITIES, read_entities, read_triples
+from hippo_core.openie import read_entities, read_triples
 from hippo_core.pieces import Pieces, merged, shorter, titled
 from hippo_core.planning import with_status
-from hippo_core.records import text_key
+from hippo_core.records import part_key
 from hippo_core.types import Extraction, Passage, Progress, Status
 
 OnProgress = Callable[[Progress], None]
@@ -86,7 +86,7 @@ class Extracting:
                 extraction = checked_extraction((yield Extract(passage.full_text)))
                 self._keep(key, extraction)
             else:
-                extraction = yield from self._read(passage.title, passage.text, pieces)
+                extraction = yield from self._read(key, passage.title, passage.text, pieces)
         except BudgetExceededError as error:
             return error  # so that the calls of others that run come to their end
         except (ModelError, ParseError, InputError) as error:
@@ -95,54 +95,53 @@ class Extracting:
         tally.passage_read(extraction)
         return extraction
 
-    def _read(self, title: str, text: str, pieces: Pieces) -> Flow[Extraction]:
+    def _read(self, key: str, title: str, text: str, pieces: Pieces) -> Flow[Extraction]:
         """Have the chat model read a text, in pieces if it is too long for the model."""
         parts = pieces.of(title, text)
         if len(parts) == 1:
             try:
-                extraction = yield from self._ask(titled(title, text))
+                extraction = yield from self._ask(key, titled(title, text))
             except ContextTooLongError:
                 parts = shorter(text)
                 if len(parts) == 1:
                     raise
             else:
-                self._keep(text_key(titled(title, text)), extraction)
+                self._keep(key, extraction)
                 return extraction
-        return (yield from self._read_parts(title, text, parts, pieces))
+        return (yield from self._read_parts(key, title, parts, pieces))
 
     def _read_parts(
-        self, title: str, text: str, parts: list[str], pieces: Pieces
+        self, key: str, title: str, parts: list[str], pieces: Pieces
     ) -> Flow[Extraction]:
-        outcomes = yield Each([self._part(title, part, pieces) for part in parts])
+        """Read each part, and keep the whole in their place once all are read in full."""
+        by_key = {part_key(key, titled(title, part)): part for part in parts}
+        outcomes = yield Each([self._part(k, title, by_key[k], pieces) for k in by_key])
         for outcome in outcomes:
             if isinstance(outcome, BudgetExceededError):
                 raise outcome
         extraction = with_status(merged(outcomes))
-        if extraction.status is not Status.FAILED:
-            done = [text_key(titled(title, part)) for part in parts]
-            self._keep(text_key(titled(title, text)), extraction, parts=done)
+        self._keep(key, extraction, parts=list(by_key) if extraction.status.finished else ())
         return extraction
 
     def _part(
-        self, title: str, part: str, pieces: Pieces
+        self, key: str, title: str, part: str, pieces: Pieces
     ) -> Flow[Extraction | BudgetExceededError]:
-        key = text_key(titled(title, part))
         known = finished_extractions(self._index, [key], extractor=self._extractor)
         if key in known:
             return known[key]
         try:
-            return (yield from self._read(title, part, pieces))
+            return (yield from self._read(key, title, part, pieces))
         except BudgetExceededError as error:
             return error
         except (ModelError, ParseError, InputError) as error:
             return Extraction(status=Status.FAILED, reason=_storable(str(error)))
 
-    def _ask(self, text: str) -> Flow[Extraction]:
-        namespace, key, prompts = self._index.namespace, text_key(text), self._models.prompts
+    def _ask(self, key: str, text: str) -> Flow[Extraction]:
+        namespace, prompts = self._index.namespace, self._models.prompts
 
-        def keep_entities(read: tuple[tuple[str, ...], bool]) -> None:
+        def keep_entities(read: tuple[tuple[str, ...], str]) -> None:
             entities, cut = read
-            if not cut:
+            if not cut:  # else they are asked for again
                 with self._index.store.write() as writer:
                     writer.save_entities(namespace, key, self._extractor, entities)
 
@@ -157,7 +156,7 @@ class Extracting:
             entities, cut = read
             if cut:
                 extraction = yield from read_triples(text, entities, prompts)
-                return replace(extraction, status=Status.PARTIAL, reason=CUT_ENTITIES)
+                return replace(extraction, status=Status.PARTIAL, reason=cut)
             keep_entities(read)
         return (yield from read_triples(text, entities, prompts, keep_extraction))
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from hippo_core.control_tokens import as_written, broken_up
 from hippo_core.costs import Stage
-from hippo_core.errors import ParseError
+from hippo_core.errors import EXCERPT, ParseError
 from hippo_core.flows import Complete, Flow
 from hippo_core.parsing import parse_entities, parse_triples
 from hippo_core.prompts import ENTITIES_SHAPE, Prompts, checked
@@ -28,9 +28,9 @@ def fingerprint(model_name: str, prompts: Prompts) -> str:
 
 
 def read_entities(
-    text: str, prompts: Prompts, late: Late[tuple[tuple[str, ...], bool]] | None = None
-) -> Flow[tuple[tuple[str, ...], bool]]:
-    """Ask for the named entities of a passage, and say whether the reply was cut.
+    text: str, prompts: Prompts, late: Late[tuple[tuple[str, ...], str]] | None = None
+) -> Flow[tuple[tuple[str, ...], str]]:
+    """Ask for the named entities of a passage, and say how the reply was cut, if it was.
 
     `late` is given what a reply says that comes after its time-out.
 
@@ -38,10 +38,11 @@ def read_entities(
         ParseError: Neither the reply nor the second one could be read.
     """
 
-    def read(completion: Completion) -> tuple[tuple[str, ...], bool]:
+    def read(completion: Completion) -> tuple[tuple[str, ...], str]:
         cut = _is_cut(completion)
         parsed = parse_entities(completion.text, truncated=cut)
-        return tuple(map(as_written, parsed.value)), cut
+        reason = _cut(CUT_ENTITIES, completion) if cut else ""
+        return tuple(map(as_written, parsed.value)), reason
 
     prompt = checked(prompts.entities(text), "entities")
     return (yield from _ask(_Question(prompt, "entities", ENTITIES_SHAPE), read, prompts, late))
@@ -64,7 +65,7 @@ def read_triples(
         parsed = parse_triples(completion.text, truncated=cut)
         triples = tuple(Triple(*map(as_written, triple)) for triple in parsed.value)
         status = Status.PARTIAL if cut else Status.OK if triples else Status.EMPTY
-        reason = CUT_TRIPLES if cut else ""
+        reason = _cut(CUT_TRIPLES, completion) if cut else ""
         return Extraction(tuple(entities), triples, status, reason, parsed.dropped)
 
     prompt = checked(prompts.triples(text, entities), "triples")
@@ -105,6 +106,10 @@ def _ask(
     said = Message("assistant", broken_up(completion.text))
     completion = yield Complete([*prompt, said, *complaint], stage, keep)
     return read(completion)
+
+
+def _cut(what: str, completion: Completion) -> str:
+    return f"{what}; it began with {completion.text[:EXCERPT]!r}"
 
 
 def _is_cut(completion: Completion) -> bool:

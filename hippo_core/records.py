@@ -39,6 +39,7 @@ from hippo_core.tables import (
 from hippo_core.text import sha256_hex
 from hippo_core.types import Extraction, Kind, Passage, Status
 
+PART = "/"  # in the key of a part of a text, behind the key of that text
 VALUES_AT_ONCE = 500  # bound parameters in one statement
 _ITS_EXTRACTION = sa.and_(
     extractions.c.namespace == passages.c.namespace,
@@ -76,6 +77,15 @@ class EmbedderRecord:
 def text_key(text: str) -> str:
     """Give the key under which an extraction or a vector of a text is kept."""
     return sha256_hex(text)
+
+
+def part_key(key: str, text: str) -> str:
+    """Give the key of a part of the text that has a key: it goes when that text goes.
+
+    >>> part_key("key", "Ada wrote.").startswith("key/")
+    True
+    """
+    return f"{key}{PART}{text_key(text)}"
 
 
 class Reader:
@@ -253,7 +263,7 @@ class Reader:
                 extractions.c.text_key == key,
                 extractions.c.extractor == extractor,
                 extractions.c.status.in_((ENTITIES_READ, Status.PARTIAL.value)),
-                extractions.c.reason != CUT_ENTITIES,
+                ~extractions.c.reason.contains(CUT_ENTITIES),
             )
             .order_by(extractions.c.pending.desc())
         )

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from hippo_core.contributions import Target
 from hippo_core.errors import EmbedderMismatchError, InputError
-from hippo_core.records import VALUES_AT_ONCE, Reader, StoredPassage, text_key
+from hippo_core.records import PART, VALUES_AT_ONCE, Reader, StoredPassage, text_key
 from hippo_core.rows import batches, edges_row, extraction_row, passage_row, vector_bytes
 from hippo_core.tables import (
     ENTITIES_READ,
@@ -225,6 +225,7 @@ class Writer(Reader):
         self._delete(
             extractions, extractions.c.text_key, gone, extractions.c.namespace == namespace
         )
+        self._purge_parts(namespace, gone)
         self._purge_vector_keys(namespace, "passage", gone)
 
     def drop_pending(self, namespace: str, keys: Sequence[str]) -> None:
@@ -353,6 +354,14 @@ class Writer(Reader):
         }
         self._makers.clear()
         self.put(embedders, [row])
+
+    def _purge_parts(self, namespace: str, keys: Sequence[str]) -> None:
+        """Delete what was read out of parts of texts."""
+        column = extractions.c.text_key
+        parts = sa.select(column).where(extractions.c.namespace == namespace, column.contains(PART))
+        gone = set(keys)
+        found = [key for key in self._connection.scalars(parts) if key.partition(PART)[0] in gone]
+        self._delete(extractions, column, found, extractions.c.namespace == namespace)
 
     def _purge_vector_keys(self, namespace: str, kind: Kind, keys: Sequence[str]) -> None:
         if not keys:

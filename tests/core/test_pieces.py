@@ -172,9 +172,14 @@ def test_a_piece_that_was_cut_makes_the_passage_partial_and_is_asked_again(open_
     report = memory.add([LONG])
     assert re.match(r"part \d of \d+: .*cut", report.partial["long"])
     assert 50 < len(memory.extractions()["long"].triples) < 60
+    assert "it began with" in report.partial["long"]
+    (broken,) = {text for text in chat.read if "P31 knew" in text}
     chat.cuts.clear()
+    chat.read.clear()
     assert memory.add([LONG]).updated == ("long",)
+    assert chat.read == [broken]  # its triples, as its entities were whole
     assert set(memory.extractions()["long"].triples) == triples(60)
+    assert memory.forget_pending() == 0
 
 
 def test_nothing_of_a_piece_is_left_apart(open_memory, tmp_path):
@@ -186,6 +191,19 @@ def test_nothing_of_a_piece_is_left_apart(open_memory, tmp_path):
     memory.purge()
     files = [path for path in (tmp_path / "m").rglob("*") if path.is_file()]
     assert not any(b"P17" in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize("trouble", ["fails", "cuts"])
+def test_what_was_read_of_pieces_goes_with_the_passage(open_memory, tmp_path, trouble):
+    chat = SentenceReader(**{trouble: ["P31 knew"]})
+    memory = open_memory(chat, HashEmbedder(), store=tmp_path / "m", config=config())
+    memory.add([LONG, SHORT], on_error="skip")
+    assert memory.verify().ok
+    memory.delete(["long"])
+    memory.purge()
+    files = [path for path in (tmp_path / "m").rglob("*") if path.is_file()]
+    assert not any(b"P17" in path.read_bytes() for path in files)
+    assert memory.forget_pending() == 0
 
 
 def test_pieces_of_an_aborted_call_are_forgotten_with_it(open_memory):
