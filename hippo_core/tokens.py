@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ENCODING = "o200k_base"
-_TABLE = f"https://openaipublic.blob.core.windows.net/encodings/{_ENCODING}.tiktoken"
+_TABLE = "fb374d419588a4632f3f557e76b4b70aebbca790"  # its file, named by a hash of its address
 _TABLE_HASH = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"  # sha256
 _PIECE = 4096  # characters; the encoder's time grows with the square of a run without spaces
 _BYTES_PER_TOKEN = 4
@@ -79,5 +79,4 @@ def _cached_table() -> Path | None:
         folder = os.path.join(tempfile.gettempdir(), "data-gym-cache")
     if not folder:
         return None
-    name = hashlib.sha1(_TABLE.encode(), usedforsecurity=False).hexdigest()
-    return Path(folder) / name
+    return Path(folder) / _TABLE

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hippo_core import tokens
 from hippo_core.tokens import count_tokens, counted_by
 
-NAME = "fb374d419588a4632f3f557e76b4b70aebbca790"  # as tiktoken names the table's file
+URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+NAME = hashlib.sha1(URL.encode()).hexdigest()  # as tiktoken names the table's file
 BYTES = tiktoken.Encoding(
     "bytes",
     pat_str=r"\S+|\s+",
