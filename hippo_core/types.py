@@ -329,8 +329,9 @@ class Stats:
     """The user's edges whose target is there."""
     pending_edges: int = 0
     """Those that wait for it."""
-    by_extractor: Mapping[str, int] = field(default_factory=dict)
-    """How many passages each extractor read; those that could not be read are in none."""
+    by_extractor: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """How many passages each extractor read; those that could not be read are in none. Memories
+    that hold the same are of equal size, whoever read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from hippo_core.errors import ConfigError, HippoError
 
 FIELDS = {field.name: field.type for field in dataclasses.fields(HippoConfig)}
 BOOLEANS = [name for name, kind in FIELDS.items() if kind == "bool"]
-WHOLE = [name for name, kind in FIELDS.items() if kind == "int"]
-NUMBERS = [name for name, kind in FIELDS.items() if kind in ("int", "float", "float | None")]
+WHOLE = [name for name, kind in FIELDS.items() if kind.startswith("int")]
+NUMBERS = [n for n, kind in FIELDS.items() if kind.removesuffix(" | None") in ("int", "float")]
 OPTIONS = {
     "method": config.Method,
     "expansion": config.Expansion,
