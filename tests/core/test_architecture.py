@@ -216,6 +216,20 @@ def test_an_adapter_loads_no_model_library_and_no_other_framework(package: str) 
     assert not {module.partition(".")[0] for module in loaded} & foreign
 
 
+@pytest.mark.parametrize("package", [CORE, *ADAPTERS])
+def test_importing_asks_the_network_for_nothing_and_warns_of_nothing(package: str) -> None:
+    in_a_fresh_process(f"""
+import sys, warnings
+
+def refuse(event, _arguments):
+    assert event not in ("socket.connect", "socket.getaddrinfo"), event
+
+sys.addaudithook(refuse)
+warnings.simplefilter("error")
+import {package}
+""")
+
+
 # -- adapters --------------------------------------------------------------------------------------
 
 
