@@ -272,7 +272,7 @@ def test_a_package_ships_its_types(package: str) -> None:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 DECLARED = {"": PROJECT["dependencies"], **EXTRAS}
-MAY_PIN = {"test", "bench"}
+MAY_PIN = {"test", "bench", "e2e"}
 
 
 @pytest.mark.parametrize("extra", DECLARED)
