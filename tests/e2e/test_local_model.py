@@ -116,9 +116,9 @@ def langchain_llm(
         api_key="none",
         model="local",
         temperature=0,
-        max_tokens=max_tokens,
         max_retries=0,
         timeout=300,
+        extra_body={"max_tokens": max_tokens},
     )
     return llm.bind(response_format=format_of(schema)) if schema else llm
 
