@@ -5,15 +5,21 @@
 
 import sys
 
-import xllamacpp
 
-parameters = xllamacpp.CommonParams()
-parameters.model.path = sys.argv[1]
-parameters.n_ctx = 4096
-parameters.n_parallel = 1
-# More threads wait for each other in a spin: on a busy machine one is the fastest.
-parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
-server = xllamacpp.Server(parameters)
-sys.stdout.write(f"{server.listening_address}\n")
-sys.stdout.flush()
-sys.stdin.read()
+def serve(model: str) -> None:
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = model
+    parameters.n_ctx = 4096
+    parameters.n_parallel = 1
+    # More threads wait for each other in a spin: on a busy machine one is the fastest.
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(parameters)
+    sys.stdout.write(f"{server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
