@@ -59,10 +59,10 @@ _WORD = re.compile(
 def normalise_phrase(text: str) -> str:
     """Give the key under which a phrase is a node of the graph; empty if nothing of it counts.
 
-    The text is compatibility-composed and case-folded (NFKC, casefold, invisible characters out).
-    Letters, marks, numbers and symbols stay, and so do `+` and `#` after a letter or digit, `.`
-    between digits or before a letter at a word's start, and `'` between letters.
-    All else is one space. Idempotent.
+    The text is compatibility-composed and case-folded (NFKC, casefold, İ as i, invisible
+    characters out). Letters, marks, numbers and symbols stay, and so do `+` and `#` after a letter
+    or digit, `.` between digits or before a letter at a word's start, and `'` between letters. All
+    else is one space. Idempotent.
 
     >>> [normalise_phrase(text) for text in ("U.S.", "3.14", "1,000", "C++", "C#", ".NET")]
     ['u s', '3.14', '1 000', 'c++', 'c#', '.net']

@@ -24,6 +24,7 @@ PARSERS = {
     "triples": parse_triples,
     "choice": partial(parse_choice, candidates=CANDIDATES),
 }
+choice_of_none = partial(parse_choice, candidates=0)
 every_parser = pytest.mark.parametrize("parse", PARSERS.values(), ids=PARSERS)
 cases = settings(max_examples=max(300, settings.default.max_examples))
 
@@ -104,13 +105,12 @@ def spoilt(draw):
 
 
 def read_or_refuse(reply: str) -> None:
-    for truncated, candidates in product((False, True), (0, CANDIDATES)):
-        for parse in (parse_entities, parse_triples, partial(parse_choice, candidates=candidates)):
-            try:
-                parsed = parse(reply, truncated=truncated)
-            except ParseError:
-                continue
-            check(parsed, candidates)
+    for parse, truncated in product((*PARSERS.values(), choice_of_none), (False, True)):
+        try:
+            parsed = parse(reply, truncated=truncated)
+        except ParseError:
+            continue
+        check(parsed, 0 if parse is choice_of_none else CANDIDATES)
     for label in ("Answer", "答案"):
         try:
             assert parse_answer(reply, label=label)
