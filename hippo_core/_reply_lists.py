@@ -18,8 +18,11 @@ LIMIT = 200
 OVER_THE_LIMIT = "over the limit"
 
 PLACEHOLDERS = frozenset(
-    ("none", "n/a", "null", "unknown", "not applicable", "not specified", "no relation", "...", "…")
+    ("none", "n/a", "null", "unknown", "not applicable", "not specified", "no relation")
 )
+ECHO = "echo of the shape"
+"""Of an item: it repeats how a reply should look, and says nothing of the passage."""
+_ELLIPSES = frozenset(("...", "…"))
 _HARMLESS = frozenset(("blank", "placeholder"))  # says "nothing", and says it well
 
 _THINKING = re.compile(r"<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE)
@@ -180,7 +183,7 @@ def emptiness(item: object) -> str | None:
         return "blank"
     if text is not None and text.casefold() in PLACEHOLDERS:
         return "placeholder"
-    return None
+    return ECHO if text in _ELLIPSES else None
 
 
 def bare_lists(values: list[object]) -> Iterator[list[object]]:

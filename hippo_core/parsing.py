@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from hippo_core._json_scan import CUT
 from hippo_core._reply_lists import (
+    ECHO,
     OVER_THE_LIMIT,
     PLACEHOLDERS,
     Harvest,
@@ -280,7 +281,7 @@ def _add_triples(fields: list[object], harvest: Harvest[Triple]) -> None:
             harvest.drop(OVER_THE_LIMIT, len(subjects) * len(objects) - done)
             return
         if (subject.casefold(), relation.casefold(), object_.casefold()) in _ECHOES:
-            harvest.drop("placeholder")
+            harvest.drop(ECHO)
         else:
             harvest.add(Triple(subject, relation, object_))
 

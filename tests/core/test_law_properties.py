@@ -720,13 +720,16 @@ def by_name(passage):
 PLAIN = (str, int, float, bool, type(None))
 
 
+VALUES = ("hippo_core.types", "hippo_core.costs")
+
+
 def strange_parts(value, path="result"):
     """The parts that are neither plain values nor values of ours."""
     kind = type(value)
     if isinstance(value, Enum):
-        if not isinstance(value, str) or kind.__module__ != "hippo_core.types":
+        if not isinstance(value, str) or kind.__module__ not in VALUES:
             yield f"{path}: {value!r}"
-    elif dataclasses.is_dataclass(value) and kind.__module__ == "hippo_core.types":
+    elif dataclasses.is_dataclass(value) and kind.__module__ in VALUES:
         for field in dataclasses.fields(value):
             yield from strange_parts(getattr(value, field.name), f"{path}.{field.name}")
     elif kind in (tuple, list, Triple):

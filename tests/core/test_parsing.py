@@ -297,8 +297,8 @@ def test_values_are_plain_strings():
 def test_placeholders_never_become_a_phrase():
     reply = '[["Ada","has no relation to","Bob"],["none","none","none"],["N/A","","N/A"]]'
     assert parse_triples(reply) == Parsed((), {"placeholder": 3}, False)
-    reply = '[["Ada","wrote"," Unknown "],["...","...","..."],["subject","relation","object"]]'
-    assert parse_triples(reply) == Parsed((), {"placeholder": 3}, False)
+    reply = '[["Ada","wrote"," Unknown "],["null","is","not specified"]]'
+    assert parse_triples(reply) == Parsed((), {"placeholder": 2}, False)
     assert parse_entities('["None", "Ada", "N/A"]') == Parsed(("Ada",), {"placeholder": 2}, False)
 
 

@@ -65,3 +65,27 @@ def test_triples_before_the_end_of_a_fence_are_found_each_once():
 def test_a_row_of_names_is_no_triple_and_no_empty_success(reply, complaint):
     with pytest.raises(ParseError, match=complaint):
         parse_triples(reply, truncated=reply.endswith("Smet"))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"triples": [["subject", "relation", "object"]]}',
+        '{"triples": [["Subject", "Predicate", "Object"], ["none", "none", "none"]]}',
+        '{"triples": [["...", "...", "..."]]}',
+        '[["…", "…", "…"]]',
+    ],
+)
+def test_the_shape_that_was_asked_for_is_no_answer(reply):
+    with pytest.raises(ParseError, match="echo of the shape: 1"):
+        parse_triples(reply)
+
+
+def test_the_shape_of_the_entities_is_no_answer_either():
+    with pytest.raises(ParseError, match="echo of the shape: 2"):
+        parse_entities('{"named_entities": ["...", "..."]}')
+
+
+def test_an_echo_beside_an_answer_is_dropped():
+    reply = '{"triples": [["subject", "relation", "object"], ["Ada", "wrote", "Notes"]]}'
+    assert parse_triples(reply).value == (Triple("Ada", "wrote", "Notes"),)
