@@ -23,6 +23,7 @@ from typing import Any
 from encoders import ENCODERS, CachedEmbedder, load_encoder
 from local_reading import read_locally
 
+import hippo_core
 from hippo_core import (
     Extraction,
     HippoConfig,
@@ -355,7 +356,10 @@ def _write(name: str, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any
         "date": date.today().isoformat(),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
-        "versions": {p: version(p) for p in ("hippo-core", "numpy", "scipy", "SQLAlchemy")},
+        "versions": {
+            "hippo-core": hippo_core.__version__,
+            **{p: version(p) for p in ("numpy", "scipy", "SQLAlchemy")},
+        },
         **about,
     }
     (results / f"{name}.meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
