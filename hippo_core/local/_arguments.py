@@ -13,8 +13,10 @@ from hippo_core.local._grammar import (
     RELATIVES,
     SUBJECTS,
     TRANSPARENT,
+    directed,
     ends_in_preposition,
     find,
+    is_counted,
     is_object,
     objects,
     prepositions,
@@ -33,9 +35,10 @@ class Arguments(Subjects):
     def _arguments(self, verb: Token, words: str, depth: int) -> Iterator[tuple[str, Token]]:
         """Give each argument of a verb with the words that lead to it."""
         long = self._with_object(verb, words)
-        for child in verb.children:
-            if is_object(child) and (verb.lemma_ not in COPULAS or depth):
+        for child in self._objects(verb):
+            if verb.lemma_ not in COPULAS or depth:
                 yield words, child
+                yield from self._beside_object(child, words, depth)
         for child in verb.children:
             yield from self._adjunct(child, words, long, depth)
         for place in verb.subtree if long != words and depth == 0 else ():
@@ -49,12 +52,41 @@ class Arguments(Subjects):
 
     def _with_object(self, verb: Token, words: str) -> str:
         """Add to a verb's words its object or adjective: what is said of it goes on from there."""
+        for child in self._objects(verb):
+            if child.dep_ != "oprd":
+                return f"{words} {self._as_words(child)}"
         for child in verb.children:
-            if child.dep_ != "oprd" and is_object(child):
-                return f"{words} {self._short(child)}"
             if child.dep_ == "acomp" and verb.lemma_ in COPULAS and child.i > verb.i:
                 return f"{words} {child.text}"
         return words
+
+    def _objects(self, verb: Token) -> list[Token]:
+        """Give a verb's objects, also a name that was taken for an adverb: "met Bob"."""
+        found = [child for child in verb.children if is_object(child)]
+        return (
+            found
+            or [
+                child
+                for child in verb.rights
+                if child.dep_ == "npadvmod"
+                and self._name(child) is not None
+                and not self._is_date(child)
+            ][:1]
+        )
+
+    def _beside_object(self, noun: Token, words: str, depth: int) -> Iterator[tuple[str, Token]]:
+        """Give what hangs on a named object, but belongs to the verb: "won the Lion in Venice"."""
+        if self._name(noun) is None or self._has_sort(noun, Sort.PLACE) or self._is_date(noun):
+            return
+        for preposition in prepositions(noun):
+            if preposition.lower_ != "of":
+                yield from self._prepositional(preposition, f"{words} {noun.text}", depth)
+
+    def _as_words(self, noun: Token) -> str:
+        """Give an object as words of a relation, by its name where it has one."""
+        if noun.pos_ == "PRON":
+            return next(iter(self._nodes(noun)), "")
+        return self._short(self._named_apposition(noun) or noun)
 
     def _adjunct(
         self, child: Token, words: str, long: str, depth: int
@@ -68,21 +100,30 @@ class Arguments(Subjects):
             depth: Verbs that govern this one.
         """
         if child.dep_ in ("prep", "agent", "dative") and child.pos_ in ("ADP", "SCONJ", "VERB"):
-            yield from self._prepositional(child, long if child.dep_ == "prep" else words, depth)
+            yield from self._prepositional(child, words if child.dep_ == "agent" else long, depth)
+        elif child.dep_ == "dative":
+            yield f"{long} to", child
         elif child.dep_ == "npadvmod" and self._is_date(child):
             yield long, child
+        elif child.dep_ == "npadvmod" and is_counted(child):
+            yield words, child
         elif child.dep_ == "advmod" and child.pos_ == "ADV":
             for preposition in prepositions(child):
                 adverb = "" if child.lower_ in HERE else f" {child.text}"
                 yield from self._prepositional(preposition, f"{long}{adverb}", depth)
         elif child.dep_ == "acomp":
             yield from self._adjectival(child, f"{words} {child.text}", depth)
+        elif child.dep_ == "xcomp" and directed(child) is not None:
+            return
         elif child.dep_ == "xcomp" and depth < 2 and find(child, SUBJECTS) is None:
             if child.pos_ in ("NOUN", "PROPN"):
                 yield words, child
             yield from self._arguments(child, f"{words} {verb_words(child)}", depth + 1)
 
     def _adjectival(self, adjective: Token, words: str, depth: int) -> Iterator[tuple[str, Token]]:
+        for measure in adjective.lefts:
+            if measure.dep_ == "npadvmod" and is_counted(measure):
+                yield words, measure  # "is 18 kilometres long"
         for preposition in prepositions(adjective):
             yield from self._prepositional(preposition, words, depth)
         for other in adjective.conjuncts:

@@ -13,6 +13,7 @@ from hippo_core.local._grammar import (
     PLACING,
     TRANSPARENT,
     VAGUE,
+    is_counted,
     is_definite,
     joined,
     objects,
@@ -68,8 +69,10 @@ class Nodes:
             return self._nodes(named)
         if token.lemma_ in CLASSES and is_definite(token) and token.dep_ != "attr":
             names = [of for of in map(self._name, self._of(token)) if of is not None]
+            if token.tag_ == "NN":
+                names = names[:1]
             if names:
-                return (self._discourse.name(names[0]),)
+                return tuple(self._discourse.name(name) for name in names)
         described = self._described(token)
         return (described,) if described else ()
 
@@ -153,7 +156,9 @@ class Nodes:
         """Give a noun phrase without article, owner and tail; nothing if that is a bare noun."""
         if noun.pos_ == "NUM" or noun.tag_ == "CD":
             return noun.text if noun.lower_ not in TRANSPARENT else ""
-        if noun.pos_ not in ("NOUN", "PROPN") or noun.lemma_.casefold() in VAGUE:
+        if noun.pos_ not in ("NOUN", "PROPN"):
+            return ""
+        if noun.lemma_.casefold() in VAGUE and not is_counted(noun):
             return ""
         start = noun.i
         if noun.head.lower_ in PARTICIPIAL and noun.dep_ == "dobj" and noun.head.i == start - 1:

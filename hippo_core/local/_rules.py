@@ -17,6 +17,7 @@ from hippo_core.local._grammar import (
     PLACING,
     RELATIVES,
     SUBJECTS,
+    directed,
     find,
     is_definite,
     is_impersonal,
@@ -66,13 +67,17 @@ class TreeReader(Arguments):
     # Clauses
 
     def _read_clause(self, verb: Token) -> None:
-        if verb.dep_ in NO_CLAUSES or is_impersonal(verb):
+        is_directed = directed(verb) is not None
+        if (verb.dep_ in NO_CLAUSES and not is_directed) or is_impersonal(verb):
             return
         subject = self._subject(verb)
         if not subject.names:
             return
         self._read_attributes(subject, verb)
-        for relation, argument in self._arguments(verb, verb_words(verb), 0):
+        words = verb_words(verb)
+        if is_directed:
+            words = words.removeprefix("to ")
+        for relation, argument in self._arguments(verb, words, 0):
             self._state(subject, relation, argument)
         for relation, place in self._places(verb):
             for name in subject.names:
@@ -237,7 +242,7 @@ class TreeReader(Arguments):
                 self._add(name, words, node)
 
     def _own_values(self, noun: Token) -> Iterator[tuple[str, str]]:
-        phrase = self._phrase(noun)
+        phrase = self._phrase(noun) or (noun.text if is_person_noun(noun.lemma_) else "")
         if phrase:
             yield "is", phrase
         yield from self._tails(noun, f"is {self._short(noun)}", 0)

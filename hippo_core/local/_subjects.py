@@ -14,6 +14,7 @@ from hippo_core.local._grammar import (
     SUBJECTS,
     TRANSPARENT,
     VAGUE,
+    directed,
     find,
     follows_of,
     has_mark,
@@ -58,6 +59,9 @@ class Subjects(Nodes):
             return Subject(())
         if verb.dep_ == "conj" and verb.head.pos_ in ("VERB", "AUX"):
             return self._subject(verb.head)
+        agent = directed(verb)
+        if agent is not None:
+            return self._as_subject(agent)
         if verb.dep_ == "acl" and verb.tag_ in ("VBN", "VBG", "VBD"):
             return self._antecedent(verb.head)
         if verb.dep_ == "advcl" and verb.tag_ in ("VBN", "VBG") and not has_mark(verb):
