@@ -103,19 +103,15 @@ class Arguments(Subjects):
             yield from self._prepositional(child, words if child.dep_ == "agent" else long, depth)
         elif child.dep_ == "dative":
             yield f"{long} to", child
-        elif child.dep_ == "npadvmod" and self._is_date(child):
-            yield long, child
-        elif child.dep_ == "npadvmod" and is_counted(child):
-            yield words, child
+        elif child.dep_ == "npadvmod" and (self._is_date(child) or is_counted(child)):
+            yield (long if self._is_date(child) else words), child
         elif child.dep_ == "advmod" and child.pos_ == "ADV":
             for preposition in prepositions(child):
                 adverb = "" if child.lower_ in HERE else f" {child.text}"
                 yield from self._prepositional(preposition, f"{long}{adverb}", depth)
         elif child.dep_ == "acomp":
             yield from self._adjectival(child, f"{words} {child.text}", depth)
-        elif child.dep_ == "xcomp" and directed(child) is not None:
-            return
-        elif child.dep_ == "xcomp" and depth < 2 and find(child, SUBJECTS) is None:
+        elif child.dep_ == "xcomp" and depth < 2 and not _has_own_subject(child):
             if child.pos_ in ("NOUN", "PROPN"):
                 yield words, child
             yield from self._arguments(child, f"{words} {verb_words(child)}", depth + 1)
@@ -180,8 +176,8 @@ class Arguments(Subjects):
         phrase = self._phrase(noun)
         if phrase:
             yield relation, phrase
-        elif not (owned or tails) and self._may_stand_bare(noun, is_attribute):
-            yield relation, noun.text
+        elif not owned and self._may_stand_bare(noun, is_attribute):
+            yield relation, self._bare(noun)
         yield from owned
         yield from tails
 
@@ -199,3 +195,7 @@ class Arguments(Subjects):
                 if self._has_sort(inner, Sort.DATE):
                     for each in self._coordinated(inner):
                         yield f"{stem} {preposition.lower_}", self._text(each)
+
+
+def _has_own_subject(verb: Token) -> bool:
+    return find(verb, SUBJECTS) is not None or directed(verb) is not None

@@ -67,7 +67,8 @@ NAMING = frozenset(
 """Verbs that say what their object is to be."""
 DIRECTING = frozenset(
     "advise allow ask authorise authorize cause command compel direct enable encourage entitle"
-    " force help instruct invite oblige order permit persuade prompt require teach tell urge want".split()
+    " force help instruct invite oblige order permit persuade prompt require teach tell urge"
+    " want".split()
 )
 """Verbs whose object is to do what follows: "requires the owner to pay"."""
 NOTABLE = frozenset("notable famous prominent main major principal well-known".split())

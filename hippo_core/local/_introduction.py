@@ -39,6 +39,18 @@ def nouns_of_title(title: str, called: Sequence[str]) -> list[str]:
     return [first] if is_role and is_person_noun(first) else []
 
 
+def is_named(doc: Doc, names: Mapping[int, Name], title: str) -> bool:
+    """Judge whether a title is a name, not a common noun: "Mount Ardel", not "Canal locks"."""
+    if any(word[0].isupper() or word[0].isdigit() for word in title.split()[1:]):
+        return True
+    mentions = [t for t in doc if t.idx in names and names[t.idx].text == title]
+    return any(
+        token.text[0].isupper()
+        and (not token.is_sent_start or bool(token.ent_type_) or token.pos_ == "PROPN")
+        for token in mentions
+    )
+
+
 def nouns_of_topic(doc: Doc, names: Mapping[int, Name], topic: str) -> list[str]:
     """Give the nouns by which the first sentence says what the topic is, in lower case."""
     sentence = next(iter(doc.sents), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hippo_core.local._arguments import Arguments
@@ -73,6 +73,7 @@ class TreeReader(Arguments):
         subject = self._subject(verb)
         if not subject.names:
             return
+        before = len(self._triples)
         self._read_attributes(subject, verb)
         words = verb_words(verb)
         if is_directed:
@@ -83,6 +84,8 @@ class TreeReader(Arguments):
             for name in subject.names:
                 self._add(name, f"{subject.part} {relation}", place)
         self._read_complement(verb, subject)
+        if self._discourse.anchor() is not None:
+            self._triples[before:] = _without_hubs(self._triples[before:])
 
     def _read_attributes(self, subject: Subject, verb: Token) -> None:
         for attribute in verb.children:
@@ -238,11 +241,14 @@ class TreeReader(Arguments):
                 owners = () if list(self._of(noun)) else (topic,)
             for owner in owners:
                 self._add(name, f"is {self._short(noun)} of", owner)
-            for words, node in self._own_values(noun):
+            values = list(self._own_values(noun))
+            if not values and not owners and is_person_noun(noun.lemma_):
+                values = [("is", noun.text)]
+            for words, node in values:
                 self._add(name, words, node)
 
     def _own_values(self, noun: Token) -> Iterator[tuple[str, str]]:
-        phrase = self._phrase(noun) or (noun.text if is_person_noun(noun.lemma_) else "")
+        phrase = self._phrase(noun)
         if phrase:
             yield "is", phrase
         yield from self._tails(noun, f"is {self._short(noun)}", 0)
@@ -265,3 +271,20 @@ class TreeReader(Arguments):
             and subject.casefold() != object_.casefold()
         ):
             self._triples.append(Triple(subject, relation, object_))
+
+
+def _without_hubs(triples: Sequence[Triple]) -> list[Triple]:
+    """Drop what a clause says of lone common nouns, unless that is all that it says.
+
+    A node "flood" joins every text with a flood in it; "was damaged by flood in 1913" names it too.
+    """
+    telling = {triple.relation for triple in triples if not _is_lone(triple.object)}
+    return [
+        triple
+        for triple in triples
+        if not (telling and _is_lone(triple.object)) or triple.relation in telling
+    ]
+
+
+def _is_lone(node: str) -> bool:
+    return " " not in node and node.isalpha() and node.islower()

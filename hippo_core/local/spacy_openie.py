@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hippo_core.errors import MissingDependencyError
 from hippo_core.local._asides import read_aside
 from hippo_core.local._discourse import Discourse
-from hippo_core.local._introduction import nouns_of_title, nouns_of_topic
+from hippo_core.local._introduction import is_named, nouns_of_title, nouns_of_topic
 from hippo_core.local._merging import merge_names
 from hippo_core.local._names import Name, Sort, clean_name, title_names
 from hippo_core.local._passage import Block, blocks, split_title, tidy
@@ -82,7 +82,8 @@ class SpacyOpenIE:
                     called = nouns_of_topic(doc, names, titles[0]) if titles else []
                     called += nouns_of_title(title, called)
                     asides = [aside.text for aside in block.asides]
-                    discourse.survey(words, list(names.values()), asides, called)
+                    named = is_named(doc, names, titles[0]) if titles else True
+                    discourse.survey(words, list(names.values()), asides, called, named=named)
                     triples += _introduce(doc, names, discourse)
                 triples += _read_asides(doc, names, block, discourse)
                 triples += TreeReader(doc, names, discourse).read()
