@@ -107,9 +107,9 @@ class Subjects(Nodes):
         is_partitive = token.lower_ in PARTITIVES and bool(list(self._of(token)))
         if token.pos_ not in ("NOUN", "PROPN") and not is_partitive:
             return Subject(())
-        owner = self._owner(token)
-        if owner:
-            return Subject(owner, self._short(token))
+        possessed = self._possessed(token)
+        if possessed.names:
+            return possessed
         for inner in self._of(token):
             if self._name(inner) or inner.pos_ == "PRON" or is_definite(inner):
                 of = self._nodes(inner)
@@ -126,6 +126,14 @@ class Subjects(Nodes):
         if topic and is_partitive and whole is not None:
             return Subject((topic,), f"{token.lower_} of {self._short(whole)}")
         return Subject(self._common(token))
+
+    def _possessed(self, noun: Token) -> Subject:
+        """Read "its capital" and "his father's brother"."""
+        for child in noun.lefts:
+            whole = self._owner(child) if child.dep_ == "poss" and child.pos_ == "NOUN" else ()
+            if whole:
+                return Subject(whole, f"{child.text}'s {self._short(noun)}")
+        return Subject(self._owner(noun), self._short(noun))
 
     def _common(self, noun: Token) -> tuple[str, ...]:
         """Give a noun that stands for nothing named: "the captain" of a text about captains."""
