@@ -276,7 +276,7 @@ class TreeReader(Arguments):
 def _without_hubs(triples: Sequence[Triple]) -> list[Triple]:
     """Drop what a clause says of lone common nouns, unless that is all that it says.
 
-    A node "flood" joins every text with a flood in it; "was damaged by flood in 1913" names it too.
+    A node "flood" joins every text with a flood in it; a list of objects is kept whole.
     """
     telling = {triple.relation for triple in triples if not _is_lone(triple.object)}
     return [

@@ -34,7 +34,8 @@ class SpacyOpenIE:
 
     It knows subject-verb-object, copulas, passives, prepositions, appositions, possessives,
     coordination, relative and participle clauses, and resolves pronouns, "there" and such words as
-    "the journal" to the passage's title, which is its first line where that is short.
+    "the journal" to the passage's title, which is its first line where that is short. A lone common
+    noun ("toll") is a node in a text about no name, and else where its clause says nothing more.
 
     >>> reader = SpacyOpenIE()  # doctest: +SKIP
     >>> reader.extract("Radium\nIt was discovered by Marie Curie.").triples  # doctest: +SKIP
