@@ -34,7 +34,6 @@ def main() -> int:
         page,
         {
             "recall": _recall(_json("musique_train.json")),
-            "recall int8": _recall(_json("musique_train_int8.json")),
             "pace": _pace(_json("musique_train.meta.json")["local extraction"]),
             "halves": _halves(_json("openie_carb.json")),
             "kinds": _kinds(_json("openie_carb.json")),
