@@ -20,7 +20,7 @@ INSTALL     := install -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-e2e test-postgres test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-paths bench-anchors bench-query-time clean
+.PHONY: help demo test lint format test-slow test-e2e test-postgres test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-openie bench-paths bench-anchors bench-query-time clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -79,6 +79,10 @@ bench-malformed: $(VENV)/.test ## What parsing keeps of a model's published outp
 
 bench-lifecycle: $(VENV)/.test ## Crashes, bad inputs, readers beside a writer, and costs at 10,000
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/lifecycle.py
+
+bench-openie: $(VENV)/.test ## Precision and recall of the local extractor on gold triples: offline, no key
+	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/openie_carb.py
+	$(PY) benchmarks/local_tables.py
 
 bench-paths: $(VENV)/.test ## Path-finding questions, with explanations: offline, no key
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/path_finding.py

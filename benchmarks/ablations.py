@@ -19,8 +19,10 @@ from typing import Any
 
 from ablations_graphs import GRAPHS
 from ablations_method import DEFAULT, HIPPORAG2, Method, SecondHop, check, offered, rankings
-from ablations_setups import FOLDER, CachedEmbedder, Setup, musique, read_by_spacy, small
-from musique_train import HERE, _rounded, _write
+from ablations_setups import FOLDER, Setup, musique, small
+from encoders import CachedEmbedder
+from local_reading import read_locally
+from musique_train import HERE, _passages, _rounded, _write, as_published
 
 from hippo_core.evaluation import paired_bootstrap, recall_at_k, recall_table
 
@@ -233,7 +235,7 @@ def _print(row: Mapping[str, Any]) -> None:
 
 
 def _about(setup: Setup) -> dict[str, Any]:
-    items, failed = read_by_spacy()
+    read = read_locally([passage for passage, _ in _passages(FOLDER, as_published)])
     judged = {
         by: {
             "kept": sum(len(kept) for kept in judged.kept),
@@ -254,8 +256,9 @@ def _about(setup: Setup) -> dict[str, Any]:
         "BM25": "own, k1 1.2, b 0.75, normalised words without stop words, no stemming",
         "judge": judged,
         "questions without an anchor": sum(not len(a) for a in setup.anchors),
-        "passages that spaCy failed on, taken as empty": failed,
-        "passages read by spaCy": len(items),
+        "passages that spaCy failed on, taken as empty": read.failed,
+        "passages read by spaCy": len(read.items),
+        "read by": read.by,
         "not measured": (
             "a local cross-encoder: no package that brings the weights of one was found"
         ),

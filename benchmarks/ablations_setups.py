@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,17 +11,18 @@ from typing import Any, NamedTuple
 
 import musique_train
 import numpy as np
-from musique_train import HERE, _json, _jsonl, _keys, _passages, as_published
+from encoders import CachedEmbedder
+from local_reading import Items, read_locally
+from musique_train import _json, _jsonl, _keys, _passages, as_published
 from numpy.typing import NDArray
 
-from hippo_core import Extraction, HippoConfig, HippoRAG, Passage, Triple
+from hippo_core import HippoConfig, HippoRAG, Passage
 from hippo_core.corpus import Corpus
 from hippo_core.graph import KnowledgeGraph
 from hippo_core.pagerank import Transition
 from hippo_core.similarity import min_max, unit_rows
 from hippo_core.text import normalise_phrase
 
-CACHE = HERE / ".cache"
 FOLDER = musique_train.DATA / "musique_train"
 PUBLISHED = HippoConfig.hipporag2(triple_rendering="tuple", recognition_memory=False)
 
@@ -35,65 +34,8 @@ STOP_WORDS = frozenset(
     " into than then there".split()
 )
 
-Items = list[tuple[Passage, Extraction]]
 Scores = NDArray[np.float64]
 Positions = NDArray[np.int64]
-
-
-class CachedEmbedder:
-    """An embedder that keeps each vector on disk: the set-ups share most of their texts."""
-
-    one_query_encoding = True
-
-    def __init__(self, encoder: str) -> None:
-        self.name = encoder
-        self._folder = CACHE / f"ablations_{encoder}"
-        self._model: Any = None
-        self._vectors: dict[str, NDArray[np.float32]] = {}
-        if (self._folder / "texts.json").exists():
-            texts = _json(self._folder / "texts.json")
-            self._vectors = dict(zip(texts, np.load(self._folder / "vectors.npy"), strict=True))
-
-    def embed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
-        side = "query" if kind.startswith("query") else "document"
-        keys = [f"{side} {text}" for text in texts]
-        missing = [text for key, text in zip(keys, texts, strict=True) if key not in self._vectors]
-        if missing:
-            if self._model is None:
-                self._model = _model(self.name)
-            for text, row in zip(missing, self._model.embed(missing, kind), strict=True):
-                self._vectors[f"{side} {text}"] = np.asarray(row, dtype=np.float32)
-        return np.stack([self._vectors[key] for key in keys])
-
-    async def aembed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
-        return self.embed(texts, kind)
-
-    def save(self) -> None:
-        """Write what is new; a run that was cut short leaves the old files."""
-        if self._model is None:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for name in ("texts.json", "vectors.npy"):
-            (self._folder / name).unlink(missing_ok=True)
-        np.save(self._folder / "vectors.npy", np.stack(list(self._vectors.values())))
-        (self._folder / "texts.json").write_text(json.dumps(list(self._vectors)), "utf-8")
-
-
-class WordLlamaModel:
-    """WordLlama, 256 dimensions, from the files in its package."""
-
-    def __init__(self) -> None:
-        import wordllama
-
-        here = Path(wordllama.__file__).parent
-        self._model = wordllama.WordLlama.load(cache_dir=here, disable_download=True)
-
-    def embed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
-        return np.asarray(self._model.embed(list(texts), norm=True), dtype=np.float32)
-
-
-def _model(encoder: str) -> Any:
-    return WordLlamaModel() if encoder == "wordllama" else musique_train._encoder(encoder)
 
 
 class Judged(NamedTuple):
@@ -214,7 +156,9 @@ def make_setup(
 def musique(openie: str, embedder: CachedEmbedder, *, drop: float = 0, seed: int = 0) -> Setup:
     """Index `musique_train`, with a share of the triples dropped at random."""
     asked = musique_train.Questions(FOLDER, as_published)
-    items = _passages(FOLDER, as_published) if openie == "GPT" else read_by_spacy()[0]
+    items = _passages(FOLDER, as_published)
+    if openie == "spaCy":
+        items = read_locally([passage for passage, _ in items]).items
     if drop:
         draw = random.Random(seed)
         items = [
@@ -230,35 +174,6 @@ def musique(openie: str, embedder: CachedEmbedder, *, drop: float = 0, seed: int
             for by in ("reference", "anchored")
         }
     return setup
-
-
-def read_by_spacy() -> tuple[Items, int]:
-    """Read the passages without a model of language; also how many it failed on, as empty."""
-    from hippo_core.local import SpacyOpenIE
-
-    passages = [passage for passage, _ in _passages(FOLDER, as_published)]
-    path = CACHE / "ablations_spacy.json"
-    reader = SpacyOpenIE()
-    if not path.exists() or (read := _json(path))["by"] != reader.fingerprint:
-        read = {"by": reader.fingerprint, "rows": [_read(reader, p.full_text) for p in passages]}
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(read), encoding="utf-8")
-    failed = sum(row is None for row in read["rows"])
-    rows = [row or {"entities": [], "triples": []} for row in read["rows"]]
-    extractions = [
-        Extraction(entities=tuple(r["entities"]), triples=tuple(Triple(*t) for t in r["triples"]))
-        for r in rows
-    ]
-    return list(zip(passages, extractions, strict=True)), failed
-
-
-def _read(reader: Any, text: str) -> dict[str, Any] | None:
-    try:
-        found = reader.extract(text)
-    except RuntimeError as error:
-        print(f"spaCy failed on a passage: {error}", file=sys.stderr)
-        return None
-    return {"entities": list(found.entities), "triples": [list(t) for t in found.triples]}
 
 
 def _judged(setup: Setup, replies: Mapping[str, Any]) -> Judged:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,16 @@ def fill(
     tables = {"headline": _headline(headline), "E": _paths(paths), "F": _malformed(malformed)}
     for part, table in (("A", _built_up), ("B", _turned), ("C", _robust), ("D", _small)):
         tables[part] = table([row for row in ablations if row["part"] == part])
+    return put(page, tables)
+
+
+def put(page: str, tables: Mapping[str, Iterable[str]]) -> str:
+    """Put the lines of each table between its two marks."""
     for part, made in tables.items():
         lines = "\n".join(made)
         place = re.search(f"<!-- table {part} -->\n(.*?)<!-- end of {part} -->", page, re.DOTALL)
         if place is None:
-            raise ValueError(f"{PAGE.name} has no place for table {part}")
+            raise ValueError(f"the page has no place for table {part}")
         page = f"{page[: place.start(1)]}{lines}\n{page[place.end(1) :]}"
     return page
 

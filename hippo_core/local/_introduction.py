@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hippo_core.local._epithets import ROLES
 from hippo_core.local._grammar import COPULAS, SUBJECTS, TRANSPARENT, find, objects, prepositions
-from hippo_core.local._kinds import is_person_noun
+from hippo_core.local._kinds import is_person_noun, is_thing_noun
 from hippo_core.local._names import Name
 
 if TYPE_CHECKING:
@@ -37,6 +37,20 @@ def nouns_of_title(title: str, called: Sequence[str]) -> list[str]:
         return [match[1].casefold() if match else "ship"]
     is_role = first in ("saint", *ROLES) and any(map(is_person_noun, called))
     return [first] if is_role and is_person_noun(first) else []
+
+
+def is_named(doc: Doc, names: Mapping[int, Name], title: str, called: Collection[str]) -> bool:
+    """Judge whether a title is a name, not a common noun: "Mount Ardel", not "Canal locks".
+
+    A word that only ever opens a sentence is one if the text calls it what things with names are.
+    """
+    if any(word[0].isupper() or word[0].isdigit() for word in title.split()[1:]):
+        return True
+    mentions = [t for t in doc if t.idx in names and names[t.idx].text == title]
+    return any(
+        token.text[0].isupper() and (not token.is_sent_start or bool(token.ent_type_))
+        for token in mentions
+    ) or any(is_person_noun(noun) or is_thing_noun(noun) for noun in called)
 
 
 def nouns_of_topic(doc: Doc, names: Mapping[int, Name], topic: str) -> list[str]:

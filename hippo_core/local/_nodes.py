@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from hippo_core.local._discourse import Discourse
 from hippo_core.local._grammar import (
     CLASSES,
+    CLAUSES,
     CONTRASTS,
     PARTICIPIAL,
     PLACING,
     TRANSPARENT,
     VAGUE,
+    is_counted,
     is_definite,
     joined,
     objects,
@@ -68,8 +70,10 @@ class Nodes:
             return self._nodes(named)
         if token.lemma_ in CLASSES and is_definite(token) and token.dep_ != "attr":
             names = [of for of in map(self._name, self._of(token)) if of is not None]
+            if token.tag_ == "NN":
+                names = names[:1]
             if names:
-                return (self._discourse.name(names[0]),)
+                return tuple(self._discourse.name(name) for name in names)
         described = self._described(token)
         return (described,) if described else ()
 
@@ -153,7 +157,9 @@ class Nodes:
         """Give a noun phrase without article, owner and tail; nothing if that is a bare noun."""
         if noun.pos_ == "NUM" or noun.tag_ == "CD":
             return noun.text if noun.lower_ not in TRANSPARENT else ""
-        if noun.pos_ not in ("NOUN", "PROPN") or noun.lemma_.casefold() in VAGUE:
+        if noun.pos_ not in ("NOUN", "PROPN"):
+            return ""
+        if noun.lemma_.casefold() in VAGUE and not is_counted(noun):
             return ""
         start = noun.i
         if noun.head.lower_ in PARTICIPIAL and noun.dep_ == "dobj" and noun.head.i == start - 1:
@@ -176,14 +182,21 @@ class Nodes:
         is_participle = left.tag_ in ("VBN", "VBG")
         return left.pos_ not in ("DET", "PRON", "VERB") or is_participle
 
-    def _may_stand_bare(self, noun: Token, is_attribute: bool) -> bool:
-        """Judge a lone common noun: "is a physicist" and "studied physics" say something."""
+    def _may_stand_bare(self, noun: Token, is_attribute: bool = False) -> bool:
+        """Judge a lone common noun: "is a physicist" and "pays the toll" say something."""
         lemma = noun.lemma_.casefold()
-        if lemma in VAGUE or lemma in TRANSPARENT or not noun.text.isalpha() or len(lemma) < 4:
+        if lemma in VAGUE or lemma in TRANSPARENT or not noun.text.isalpha() or len(lemma) < 3:
             return False
-        if noun.pos_ not in ("NOUN", "PROPN"):
+        if noun.pos_ not in ("NOUN", "PROPN") or any(self._of(noun)):
             return False
-        has_determiner = any(child.dep_ in ("det", "poss") for child in noun.lefts)
+        is_about_name = self._discourse.anchor() is not None
         if is_attribute:
-            return not is_definite(noun)
-        return not has_determiner and noun.tag_ in ("NN", "NNP") and not prepositions(noun)
+            goes_on = is_about_name and any(child.dep_ in CLAUSES for child in noun.rights)
+            return not is_definite(noun) and not goes_on  # "a song recorded by", which says more
+        # Of a text about a name, "the city" that nothing resolved is another one in each text.
+        return not (is_definite(noun) and is_about_name)
+
+    @staticmethod
+    def _bare(noun: Token) -> str:
+        """Give a lone common noun, in lower case also where it opens a sentence."""
+        return noun.text if noun.pos_ == "PROPN" else noun.lower_

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hippo_core.local._arguments import Arguments
 from hippo_core.local._discourse import Discourse
 from hippo_core.local._grammar import (
     COPULAS,
@@ -13,16 +14,13 @@ from hippo_core.local._grammar import (
     NAMING,
     NO_CLAUSES,
     NOT_IN_ROLE,
-    PARTICIPIAL,
     PLACING,
     RELATIVES,
     SUBJECTS,
-    TRANSPARENT,
-    ends_in_preposition,
+    directed,
     find,
     is_definite,
     is_impersonal,
-    is_object,
     is_office,
     joined,
     leads_to_place,
@@ -33,7 +31,7 @@ from hippo_core.local._grammar import (
 from hippo_core.local._kinds import is_person_noun
 from hippo_core.local._names import Name, Sort, clean_name
 from hippo_core.local._nodes import LONGEST_PHRASE
-from hippo_core.local._subjects import Subject, Subjects
+from hippo_core.local._subjects import Subject
 from hippo_core.types import Triple
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ LONGEST_SENTENCE = 150  # words; a longer one is a table, and its tree as deep a
 LONGEST_RELATION = 80
 
 
-class TreeReader(Subjects):
+class TreeReader(Arguments):
     """Reads one parsed block, sentence by sentence, with what the passage said before."""
 
     def __init__(self, doc: Doc, names: Mapping[int, Name], discourse: Discourse) -> None:
@@ -69,18 +67,25 @@ class TreeReader(Subjects):
     # Clauses
 
     def _read_clause(self, verb: Token) -> None:
-        if verb.dep_ in NO_CLAUSES or is_impersonal(verb):
+        is_directed = directed(verb) is not None
+        if (verb.dep_ in NO_CLAUSES and not is_directed) or is_impersonal(verb):
             return
         subject = self._subject(verb)
         if not subject.names:
             return
+        before = len(self._triples)
         self._read_attributes(subject, verb)
-        for relation, argument in self._arguments(verb, verb_words(verb), 0):
+        words = verb_words(verb)
+        if is_directed:
+            words = words.removeprefix("to ")
+        for relation, argument in self._arguments(verb, words, 0):
             self._state(subject, relation, argument)
         for relation, place in self._places(verb):
             for name in subject.names:
                 self._add(name, f"{subject.part} {relation}", place)
         self._read_complement(verb, subject)
+        if self._discourse.anchor() is not None:
+            self._triples[before:] = _without_hubs(self._triples[before:])
 
     def _read_attributes(self, subject: Subject, verb: Token) -> None:
         for attribute in verb.children:
@@ -133,86 +138,6 @@ class TreeReader(Subjects):
                         self._describe(whole, noun)
             self._state(subject, is_, noun, is_attribute=True)
 
-    # Arguments
-
-    def _arguments(self, verb: Token, words: str, depth: int) -> Iterator[tuple[str, Token]]:
-        """Give each argument of a verb with the words that lead to it."""
-        long = self._with_object(verb, words)
-        for child in verb.children:
-            if is_object(child) and (verb.lemma_ not in COPULAS or depth):
-                yield words, child
-        for child in verb.children:
-            yield from self._adjunct(child, words, long, depth)
-        for place in verb.subtree if long != words and depth == 0 else ():
-            governor = place.head.head.head  # the verb, or its object
-            is_its = place.dep_ == "conj" and verb in (governor, governor.head)
-            if is_its and self._is_gapped(place):
-                yield words, place
-                for preposition in (*prepositions(place), *prepositions(verb)):
-                    if preposition.i > place.i and preposition.lower_ in PLACING:
-                        yield from self._prepositional(preposition, f"{words} {place.text}", depth)
-
-    def _with_object(self, verb: Token, words: str) -> str:
-        """Add to a verb's words its object or adjective: what is said of it goes on from there."""
-        for child in verb.children:
-            if child.dep_ != "oprd" and is_object(child):
-                return f"{words} {self._short(child)}"
-            if child.dep_ == "acomp" and verb.lemma_ in COPULAS and child.i > verb.i:
-                return f"{words} {child.text}"
-        return words
-
-    def _adjunct(
-        self, child: Token, words: str, long: str, depth: int
-    ) -> Iterator[tuple[str, Token]]:
-        """Give what a verb's prepositions, adverbs, adjectives and infinitives lead to.
-
-        Args:
-            child: A dependent of the verb.
-            words: The verb's own words.
-            long: The same with its object.
-            depth: Verbs that govern this one.
-        """
-        if child.dep_ in ("prep", "agent", "dative") and child.pos_ in ("ADP", "SCONJ", "VERB"):
-            yield from self._prepositional(child, long if child.dep_ == "prep" else words, depth)
-        elif child.dep_ == "npadvmod" and self._is_date(child):
-            yield long, child
-        elif child.dep_ == "advmod" and child.pos_ == "ADV":
-            for preposition in prepositions(child):
-                adverb = "" if child.lower_ in HERE else f" {child.text}"
-                yield from self._prepositional(preposition, f"{long}{adverb}", depth)
-        elif child.dep_ == "acomp":
-            yield from self._adjectival(child, f"{words} {child.text}", depth)
-        elif child.dep_ == "xcomp" and depth < 2 and find(child, SUBJECTS) is None:
-            if child.pos_ in ("NOUN", "PROPN"):
-                yield words, child
-            yield from self._arguments(child, f"{words} {verb_words(child)}", depth + 1)
-
-    def _adjectival(self, adjective: Token, words: str, depth: int) -> Iterator[tuple[str, Token]]:
-        for preposition in prepositions(adjective):
-            yield from self._prepositional(preposition, words, depth)
-        for other in adjective.conjuncts:
-            if other.i > adjective.i and other.dep_ == "conj" and other.pos_ in ("ADJ", "VERB"):
-                stem = words.rsplit(" ", 1)[0]
-                for preposition in prepositions(other):
-                    yield from self._prepositional(preposition, f"{stem} {other.text}", depth)
-
-    def _prepositional(
-        self, preposition: Token, words: str, depth: int
-    ) -> Iterator[tuple[str, Token]]:
-        led = f"{words} {preposition.lower_}"
-        for child in preposition.children:
-            if child.dep_ == "pobj":
-                if child.lower_ not in (*RELATIVES, "whom"):
-                    yield led, child
-            elif child.dep_ == "prep":
-                yield from self._prepositional(child, led, depth)
-            elif child.lower_ in PARTICIPIAL and find(child, ("dobj",)) is not None:
-                yield from ((led, noun) for noun in child.children if noun.dep_ == "dobj")
-            elif child.dep_ == "pcomp" and child.pos_ == "VERB" and depth < 2:
-                yield from self._arguments(child, f"{led} {verb_words(child)}", depth + 1)
-            elif child.dep_ == "conj" and child.pos_ == "ADP":
-                yield from self._prepositional(child, words, depth)
-
     # Statements
 
     def _state(
@@ -225,57 +150,6 @@ class TreeReader(Subjects):
             for words, node in self._values(noun, relation, 0, is_attribute):
                 for name in subject.names:
                     self._add(name, words, node)
-
-    def _values(
-        self, noun: Token, relation: str, depth: int, is_attribute: bool = False
-    ) -> Iterator[tuple[str, str]]:
-        """Give what an argument comes to: its node, and what is said of it on the way."""
-        nodes = self._nodes(noun)
-        if nodes:
-            yield from ((relation, node) for node in nodes)
-            if not self._is_date(noun):
-                yield from self._dates(noun, relation)
-        elif noun.pos_ in ("NOUN", "PROPN", "NUM", "ADJ", "X", "SYM", "VERB"):
-            if noun.lemma_ in TRANSPARENT and depth < 4:
-                through = f"{relation} {noun.text} of"
-                meant = [
-                    value
-                    for inner in self._of(noun)
-                    for value in self._values(inner, through, depth + 1, is_attribute)
-                ]
-                if meant:
-                    yield from meant
-                    return
-            yield from self._described_values(noun, relation, depth, is_attribute)
-
-    def _described_values(
-        self, noun: Token, relation: str, depth: int, is_attribute: bool
-    ) -> Iterator[tuple[str, str]]:
-        through = f"{relation} {self._short(noun)}"
-        owned = [(f"{through} of", owner) for owner in self._owner(noun)]
-        tails = list(self._tails(noun, through, depth)) if depth < 2 else []
-        phrase = self._phrase(noun)
-        if phrase:
-            yield relation, phrase
-        elif not (owned or tails) and self._may_stand_bare(noun, is_attribute):
-            yield relation, noun.text
-        yield from owned
-        yield from tails
-
-    def _tails(self, noun: Token, words: str, depth: int) -> Iterator[tuple[str, str]]:
-        for preposition in prepositions(noun):
-            for led, inner in self._prepositional(preposition, words, 1):
-                for each in self._coordinated(inner):
-                    yield from self._values(each, led, depth + 1)
-
-    def _dates(self, name: Token, relation: str) -> Iterator[tuple[str, str]]:
-        """Give a verb the date that the parser hung on its object: "at Göttingen in 1854"."""
-        stem = " ".join(relation.split()[:-1]) if ends_in_preposition(relation) else relation
-        for preposition in prepositions(name):
-            for inner in objects(preposition):
-                if self._has_sort(inner, Sort.DATE):
-                    for each in self._coordinated(inner):
-                        yield f"{stem} {preposition.lower_}", self._text(each)
 
     # What is said around a name
 
@@ -367,7 +241,10 @@ class TreeReader(Subjects):
                 owners = () if list(self._of(noun)) else (topic,)
             for owner in owners:
                 self._add(name, f"is {self._short(noun)} of", owner)
-            for words, node in self._own_values(noun):
+            values = list(self._own_values(noun))
+            if not values and not owners and is_person_noun(noun.lemma_):
+                values = [("is", noun.text)]
+            for words, node in values:
                 self._add(name, words, node)
 
     def _own_values(self, noun: Token) -> Iterator[tuple[str, str]]:
@@ -394,3 +271,20 @@ class TreeReader(Subjects):
             and subject.casefold() != object_.casefold()
         ):
             self._triples.append(Triple(subject, relation, object_))
+
+
+def _without_hubs(triples: Sequence[Triple]) -> list[Triple]:
+    """Drop what a clause says of lone common nouns, unless that is all that it says.
+
+    A node "flood" joins every text with a flood in it; a list of objects is kept whole.
+    """
+    telling = {triple.relation for triple in triples if not _is_lone(triple.object)}
+    return [
+        triple
+        for triple in triples
+        if not (telling and _is_lone(triple.object)) or triple.relation in telling
+    ]
+
+
+def _is_lone(node: str) -> bool:
+    return " " not in node and node.isalpha() and node.islower()

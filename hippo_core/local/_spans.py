@@ -90,7 +90,9 @@ def date_span(entity: Span) -> Span | None:
     ):
         return None
     start = entity.start + (entity[0].lower_ in ("the", "early", "about", "around") and 1)
-    while start < entity.end - 1 and entity.doc[start].lower_ in ("the", "in", "on", "late"):
+    while start < entity.end - 1 and (
+        entity.doc[start].lower_ in ("the", "late") or entity.doc[start].pos_ == "ADP"
+    ):
         start += 1
     return entity.doc[start : entity.end]
 

