@@ -18,17 +18,18 @@ from typing import Any
 
 import pytest
 
-from hippo_core.prompts import entities_prompt, reading_prompt, recognition_prompt, triples_prompt
+from hippo_core import Prompts
 
 SAID = pytest.StashKey[list[str]]()
 SECONDS = 300  # for one call of a busy machine
 
+_PROMPTS = Prompts()
 _STAGES = {
-    entities_prompt("")[0].content: "entities",
-    triples_prompt("", ())[0].content: "triples",
-    recognition_prompt("", (), 4)[0].content: "recognition",
-    recognition_prompt("", (), 4, ())[0].content: "recognition",
-    reading_prompt("", ())[0].content: "answer",
+    _PROMPTS.entities("")[0].content: "entities",
+    _PROMPTS.triples("", ())[0].content: "triples",
+    _PROMPTS.recognition("", (), 4)[0].content: "recognition",
+    _PROMPTS.recognition("", (), 4, ())[0].content: "recognition",
+    _PROMPTS.reading("", ())[0].content: "answer",
 }
 
 
