@@ -121,26 +121,27 @@ class Extracting:
                 short: what it is asked leaves no room for any text, so the others are not tried.
         """
         by_key = {part_key(key, titled(title, part)): part for part in parts}
-        first, *others = by_key
-        outcomes = []
+        outcomes: list[Extraction | BudgetExceededError] = []
+        left = list(by_key)
         if refused:
+            first = left.pop(0)
             outcomes.append(
-                (yield from self._part(first, title, by_key[first], pieces, alone=True))
+                (yield from self._part(first, title, by_key[first], pieces, is_probe=True))
             )
-        else:
-            others = list(by_key)
-        outcomes += yield Each([self._part(k, title, by_key[k], pieces) for k in others])
+        outcomes += yield Each([self._part(k, title, by_key[k], pieces) for k in left])
+        read: list[Extraction] = []
         for outcome in outcomes:
             if isinstance(outcome, BudgetExceededError):
                 raise outcome
-        extraction = with_status(merged(outcomes))
+            read.append(outcome)
+        extraction = with_status(merged(read))
         self._keep(key, extraction, parts=list(by_key) if extraction.status.finished else ())
         return extraction
 
     def _part(
-        self, key: str, title: str, part: str, pieces: Pieces, *, alone: bool = False
+        self, key: str, title: str, part: str, pieces: Pieces, *, is_probe: bool = False
     ) -> Flow[Extraction | BudgetExceededError]:
-        """Read a part; a failure becomes a value, but for a refusal while it is read alone."""
+        """Read a part; a failure becomes a value, but for a probe's refusal."""
         known = finished_extractions(self._index, [key], extractor=self._extractor)
         if key in known:
             return known[key]
@@ -149,7 +150,7 @@ class Extracting:
         except BudgetExceededError as error:
             return error
         except (ModelError, ParseError, InputError) as error:
-            if alone and isinstance(error, ContextTooLongError):
+            if is_probe and isinstance(error, ContextTooLongError):
                 raise
             return Extraction(status=Status.FAILED, reason=_storable(str(error)))
 
