@@ -724,6 +724,9 @@ def test_a_status_is_found_in_a_response_that_is_a_dict():
 
 async def test_a_model_that_cancels_its_own_call_has_failed():
     class Cancelling(ScriptedChatModel):
+        def complete(self, messages):
+            raise asyncio.CancelledError
+
         async def acomplete(self, messages):
             raise asyncio.CancelledError
 
@@ -732,6 +735,8 @@ async def test_a_model_that_cancels_its_own_call_has_failed():
 
     with pytest.raises(PermanentModelError, match="cancelled"):
         await driver(chat=Cancelling([])).arun(flow())
+    with pytest.raises(PermanentModelError, match="cancelled"):
+        driver(chat=Cancelling([])).run(flow())
 
 
 @pytest.mark.parametrize(
