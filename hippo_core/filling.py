@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
+from hippo_core.calls import in_thread
 from hippo_core.committing import Committing
 from hippo_core.costs import Budget, Estimate, Prices
 from hippo_core.edge_inputs import GivenEdges, checked_edges
@@ -174,7 +175,7 @@ class Filling(Handle):
         openie: OpenIE | None = None,
     ) -> Estimate:
         """Do what `estimate` does, without blocking the event loop."""
-        return await asyncio.to_thread(self.estimate, passages, prices=prices, openie=openie)
+        return await in_thread(partial(self.estimate, passages, prices=prices, openie=openie))
 
     def delete(
         self,
@@ -203,7 +204,7 @@ class Filling(Handle):
         source_id: str | None = None,
     ) -> DeleteReport:
         """Do what `delete` does, without blocking the event loop."""
-        return await asyncio.to_thread(self.delete, ids, where=where, source_id=source_id)
+        return await in_thread(partial(self.delete, ids, where=where, source_id=source_id))
 
     def retry_failed(
         self,
