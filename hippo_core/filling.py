@@ -216,6 +216,8 @@ class Filling(Handle):
     ) -> IndexReport:
         """Read the passages again that could not be read, or not in full; skip what fails again.
 
+        What is deleted or given another text meanwhile stays so.
+
         Args:
             progress: As in `add`.
             chat_model: As in `add`.
@@ -254,7 +256,8 @@ class Filling(Handle):
     ) -> IndexReport:
         """Read passages again with the present extractor, where another one read them.
 
-        Each passage costs its model calls. What is interrupted goes on where it was.
+        Each passage costs its model calls. What is interrupted goes on where it was. What is
+        deleted or given another text meanwhile stays so.
 
         Args:
             ids: Which passages; or
@@ -361,7 +364,8 @@ class Filling(Handle):
         live = self._index.snapshot().whole.passages
         unfinished = [p.passage.copy() for p in live if not p.status.finished]
         indexing = self._indexing(models)
-        return (yield from indexing.add(unfinished, meter, on_error="skip", progress=progress))
+        flow = indexing.add(unfinished, meter, on_error="skip", progress=progress, reread=True)
+        return (yield from flow)
 
     def _reextract_flow(
         self,
@@ -375,7 +379,9 @@ class Filling(Handle):
         check_option("on_error", on_error, get_args(OnError))
         indexing = self._indexing(models)
         passages = indexing.read_by_others(chosen)
-        flow = indexing.add(passages, meter, on_error=on_error, progress=progress, again=True)
+        flow = indexing.add(
+            passages, meter, on_error=on_error, progress=progress, again=True, reread=True
+        )
         return (yield from flow)
 
     def _reembed_flow(self, embedder: Embedder) -> Flow[int]:

@@ -55,11 +55,13 @@ class Indexing:
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
         again: bool = False,
+        reread: bool = False,
     ) -> Flow[IndexReport]:
         """Index passages; with `given` extractions by passage id no model reads anything.
 
-        With `again` what another extractor read does not count. `edges` take the place of those
-        that their passages have.
+        With `again` what another extractor read does not count. With `reread` a passage that is
+        deleted or given another text meanwhile stays so, and is in no list of the report. `edges`
+        take the place of those that their passages have.
 
         Raises:
             IndexingError: `on_error` is "raise" and some passage could not be read.
@@ -85,9 +87,11 @@ class Indexing:
         touched: list[str] = []
         if stored or not plan.is_linked:
             extractor = IMPORTED if given else self._extractor
-            touched = self._committing.commit(
-                plan.edges, stored, extractions, vectors, generation, extractor
+            touched, gone = self._committing.commit(
+                plan.edges, stored, extractions, vectors, generation, extractor, reread=reread
             )
+            by_id = {i: extraction for i, extraction in by_id.items() if i not in gone}
+            failed = {i: reason for i, reason in failed.items() if i not in gone}
         failed = {
             i: reason for i, reason in failed.items() if i in failures(by_id) or i not in by_id
         }
