@@ -26,6 +26,7 @@ _ELLIPSES = frozenset(("...", "…"))
 _HARMLESS = frozenset(("blank", "placeholder"))  # says "nothing", and says it well
 
 _THINKING = re.compile(r"<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE)
+_PAIRS = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")  # json-repair does not join them
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
@@ -213,4 +214,5 @@ def text_of(value: object) -> str | None:
 
 def _clean(text: str) -> str:
     """Take out control characters and lone surrogates; make white space single spaces."""
+    text = _PAIRS.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
     return " ".join(_CONTROLS.sub("", text).split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -42,7 +43,23 @@ def acall(models: Models, request: Request) -> Awaitable[Any]:
             return _required(models.chat, "a chat model").acomplete(messages)
         case Embed(texts, kind):
             return _required(models.embedder, "an embedder").aembed(texts, kind)
-    return asyncio.to_thread(call, models, request)  # local parts have no async twin
+    return in_thread(partial(call, models, request))  # local parts have no async twin
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Do the user's work in a thread.
+
+    Raises:
+        RuntimeError: It raised StopIteration, for which a future would wait without end.
+    """
+
+    def done() -> T:
+        try:
+            return work()
+        except StopIteration as error:
+            raise RuntimeError(f"{error!r} was raised") from error
+
+    return await asyncio.to_thread(done)
 
 
 def input_tokens(request: Request) -> int:

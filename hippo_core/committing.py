@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from hippo_core.contributions import Contribution, Target, contribution
 from hippo_core.errors import EmbedderMismatchError, StoreError
@@ -11,8 +12,17 @@ from hippo_core.extracting import failures
 from hippo_core.index import HippoIndex, Vectors
 from hippo_core.inputs import Chosen
 from hippo_core.records import StoredPassage, text_key
-from hippo_core.types import DeleteReport, Extraction, Status
+from hippo_core.types import DeleteReport, Extraction, Kind, Status
 from hippo_core.writer import Writer
+
+
+class Committed(NamedTuple):
+    """What a commit did beyond what it was given."""
+
+    touched: list[str]
+    """Ids of other passages, whose text now says something else."""
+    gone: frozenset[str]
+    """Ids of passages that were read again, and meanwhile deleted or given another text."""
 
 
 class Committing:
@@ -29,8 +39,10 @@ class Committing:
         vectors: Vectors,
         generation: int | None,
         extractor: str,
-    ) -> list[str]:
-        """Make passages visible; give the ids of others whose text now says something else."""
+        *,
+        reread: bool = False,
+    ) -> Committed:
+        """Make passages visible; if they were read again, only those that are there still."""
         index, namespace = self._index, self._index.namespace
         with index.committing:
             index.refresh()
@@ -42,6 +54,9 @@ class Committing:
                         "what was read is kept: open it with that embedder and add again"
                     )
                 index.catch_up(writer)
+                gone: list[StoredPassage] = []
+                if reread:
+                    stored, gone = self._still_there(stored)
                 self._check_rendering(stored, vectors)
                 new = self._contributions(writer, stored, extractions, edges)
                 replaced = index.contributions(new)
@@ -54,13 +69,15 @@ class Committing:
                 writer.put_passages(namespace, stored)
                 writer.put_edges(namespace, _relinked(replaced, new))
                 self._purge_texts(writer, replaced.values())
+                self._forget(writer, gone, new.values())
             with index.store.read() as reader:
                 index.catch_up(reader, synonyms)
-        if any(_loses_something(before, new[i]) for i, before in replaced.items()):
+        if gone or any(_loses_something(before, new[i]) for i, before in replaced.items()):
             index.erase()
         index.save_if_much_changed()
         others = new.keys() - {s.passage.id for s in stored}
-        return sorted(i for i in others if not _differs_in_edges_alone(replaced[i], new[i]))
+        touched = sorted(i for i in others if not _differs_in_edges_alone(replaced[i], new[i]))
+        return Committed(touched, frozenset(s.passage.id for s in gone))
 
     def delete(self, chosen: Chosen) -> DeleteReport:
         """Delete passages, and all that no other passage uses."""
@@ -97,6 +114,38 @@ class Committing:
         found = self._index.chosen(chosen)
         is_missing = chosen.source_id is not None and not found
         return found, [chosen.source_id] if is_missing and chosen.source_id is not None else []
+
+    def _still_there(
+        self, stored: Sequence[StoredPassage]
+    ) -> tuple[list[StoredPassage], list[StoredPassage]]:
+        """Give those that are live with the same text, as they are now, and the others."""
+        live = self._index.contributions([s.passage.id for s in stored])
+        there, gone = [], []
+        for one in stored:
+            now = live.get(one.passage.id)
+            if now is not None and now.passage.full_text == one.passage.full_text:
+                there.append(replace(one, passage=now.passage))
+            else:
+                gone.append(one)
+        return there, gone
+
+    def _forget(
+        self, writer: Writer, gone: Sequence[StoredPassage], new: Iterable[Contribution]
+    ) -> None:
+        """Purge what was read and embedded of passages that are not there any more."""
+        if not gone:
+            return
+        lost = [contribution(s.passage, s.extraction) for s in gone]
+        self._purge_texts(writer, lost)
+        kept = [*self._texts(new), *self._index.texts_in_use().items()]
+        for kind, texts in self._texts(lost):
+            used = set().union(*(others for of, others in kept if of == kind))
+            writer.purge_vectors(self._index.namespace, kind, texts - used)
+
+    def _texts(self, contributions: Iterable[Contribution]) -> Iterator[tuple[Kind, set[str]]]:
+        for one in contributions:
+            yield "phrase", one.phrases
+            yield "triple", {self._index.render(triple) for triple in one.triples}
 
     def _check_rendering(self, stored: Sequence[StoredPassage], vectors: Vectors) -> None:
         """Refuse vectors of texts that are not the index's.

@@ -40,10 +40,13 @@ def broken_up(text: str) -> str:
     return _WHOLE.sub(r"\g<0> ", text)
 
 
-def as_written(text: str) -> str:
-    """Undo `broken_up`, in what a model quotes of its prompt.
+def as_written(text: str, source: str) -> str:
+    """Undo `broken_up`, in what a model quotes of a prompt with this source.
 
-    >>> as_written("< |im_end|>")
+    >>> as_written("< |im_end|>", "It ends with <|im_end|>.")
     '<|im_end|>'
+    >>> as_written("|a| < |b|", "where |a| < |b|")
+    '|a| < |b|'
     """
-    return _BROKEN.sub(lambda match: match[0][0], text)
+    whole = _BROKEN.sub(lambda match: match[0][0], text)
+    return text if whole != text and text in " ".join(source.split()) else whole

@@ -84,6 +84,8 @@ class Driver:
             return within(paid.timeout, partial(call, self._models, request), late)
         except LateError:
             raise paid.give_up(goes_on=True) from None
+        except asyncio.CancelledError as error:  # of a loop inside the port: no thread is cancelled
+            raise PermanentModelError("the model cancelled its own call") from error
         except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
             _raise_ours(error)
 

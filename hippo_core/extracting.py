@@ -105,27 +105,43 @@ class Extracting:
                 parts = shorter(text)
                 if len(parts) == 1:
                     raise
+                return (yield from self._read_parts(key, title, parts, pieces, refused=True))
             else:
                 self._keep(key, extraction)
                 return extraction
         return (yield from self._read_parts(key, title, parts, pieces))
 
     def _read_parts(
-        self, key: str, title: str, parts: list[str], pieces: Pieces
+        self, key: str, title: str, parts: list[str], pieces: Pieces, *, refused: bool = False
     ) -> Flow[Extraction]:
-        """Read each part, and keep the whole in their place once all are read in full."""
+        """Read each part, and keep the whole in their place once all are read in full.
+
+        Raises:
+            ContextTooLongError: The model `refused` the whole, and the first part as well, however
+                short: what it is asked leaves no room for any text, so the others are not tried.
+        """
         by_key = {part_key(key, titled(title, part)): part for part in parts}
-        outcomes = yield Each([self._part(k, title, by_key[k], pieces) for k in by_key])
+        outcomes: list[Extraction | BudgetExceededError] = []
+        left = list(by_key)
+        if refused:
+            first = left.pop(0)
+            outcomes.append(
+                (yield from self._part(first, title, by_key[first], pieces, is_probe=True))
+            )
+        outcomes += yield Each([self._part(k, title, by_key[k], pieces) for k in left])
+        read: list[Extraction] = []
         for outcome in outcomes:
             if isinstance(outcome, BudgetExceededError):
                 raise outcome
-        extraction = with_status(merged(outcomes))
+            read.append(outcome)
+        extraction = with_status(merged(read))
         self._keep(key, extraction, parts=list(by_key) if extraction.status.finished else ())
         return extraction
 
     def _part(
-        self, key: str, title: str, part: str, pieces: Pieces
+        self, key: str, title: str, part: str, pieces: Pieces, *, is_probe: bool = False
     ) -> Flow[Extraction | BudgetExceededError]:
+        """Read a part; a failure becomes a value, but for a probe's refusal."""
         known = finished_extractions(self._index, [key], extractor=self._extractor)
         if key in known:
             return known[key]
@@ -134,6 +150,8 @@ class Extracting:
         except BudgetExceededError as error:
             return error
         except (ModelError, ParseError, InputError) as error:
+            if is_probe and isinstance(error, ContextTooLongError):
+                raise
             return Extraction(status=Status.FAILED, reason=_storable(str(error)))
 
     def _ask(self, key: str, text: str) -> Flow[Extraction]:

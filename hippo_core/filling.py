@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
+from hippo_core.calls import in_thread
 from hippo_core.committing import Committing
 from hippo_core.costs import Budget, Estimate, Prices
 from hippo_core.edge_inputs import GivenEdges, checked_edges
@@ -174,7 +175,7 @@ class Filling(Handle):
         openie: OpenIE | None = None,
     ) -> Estimate:
         """Do what `estimate` does, without blocking the event loop."""
-        return await asyncio.to_thread(self.estimate, passages, prices=prices, openie=openie)
+        return await in_thread(partial(self.estimate, passages, prices=prices, openie=openie))
 
     def delete(
         self,
@@ -203,7 +204,7 @@ class Filling(Handle):
         source_id: str | None = None,
     ) -> DeleteReport:
         """Do what `delete` does, without blocking the event loop."""
-        return await asyncio.to_thread(self.delete, ids, where=where, source_id=source_id)
+        return await in_thread(partial(self.delete, ids, where=where, source_id=source_id))
 
     def retry_failed(
         self,
@@ -214,6 +215,8 @@ class Filling(Handle):
         budget: Budget | None = None,
     ) -> IndexReport:
         """Read the passages again that could not be read, or not in full; skip what fails again.
+
+        What is deleted or given another text meanwhile stays so.
 
         Args:
             progress: As in `add`.
@@ -253,7 +256,8 @@ class Filling(Handle):
     ) -> IndexReport:
         """Read passages again with the present extractor, where another one read them.
 
-        Each passage costs its model calls. What is interrupted goes on where it was.
+        Each passage costs its model calls. What is interrupted goes on where it was. What is
+        deleted or given another text meanwhile stays so.
 
         Args:
             ids: Which passages; or
@@ -360,7 +364,8 @@ class Filling(Handle):
         live = self._index.snapshot().whole.passages
         unfinished = [p.passage.copy() for p in live if not p.status.finished]
         indexing = self._indexing(models)
-        return (yield from indexing.add(unfinished, meter, on_error="skip", progress=progress))
+        flow = indexing.add(unfinished, meter, on_error="skip", progress=progress, reread=True)
+        return (yield from flow)
 
     def _reextract_flow(
         self,
@@ -374,7 +379,9 @@ class Filling(Handle):
         check_option("on_error", on_error, get_args(OnError))
         indexing = self._indexing(models)
         passages = indexing.read_by_others(chosen)
-        flow = indexing.add(passages, meter, on_error=on_error, progress=progress, again=True)
+        flow = indexing.add(
+            passages, meter, on_error=on_error, progress=progress, again=True, reread=True
+        )
         return (yield from flow)
 
     def _reembed_flow(self, embedder: Embedder) -> Flow[int]:

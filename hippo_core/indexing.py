@@ -55,11 +55,13 @@ class Indexing:
         on_error: OnError = "raise",
         progress: OnProgress | None = None,
         again: bool = False,
+        reread: bool = False,
     ) -> Flow[IndexReport]:
         """Index passages; with `given` extractions by passage id no model reads anything.
 
-        With `again` what another extractor read does not count. `edges` take the place of those
-        that their passages have.
+        With `again` what another extractor read does not count. With `reread` a passage that is
+        deleted or given another text meanwhile stays so, and is in no list of the report. `edges`
+        take the place of those that their passages have.
 
         Raises:
             IndexingError: `on_error` is "raise" and some passage could not be read.
@@ -81,13 +83,15 @@ class Indexing:
         extractions = self._extracting.or_earlier(extractions, keep_finished=not again)
         by_id = _by_id(plan, extractions)
         stored = [StoredPassage(plan.changed[i], extraction) for i, extraction in by_id.items()]
-        vectors, generation = yield from self._embed(stored)
+        vectors, generation = yield from self._embed(stored, meter)
         touched: list[str] = []
         if stored or not plan.is_linked:
             extractor = IMPORTED if given else self._extractor
-            touched = self._committing.commit(
-                plan.edges, stored, extractions, vectors, generation, extractor
+            touched, gone = self._committing.commit(
+                plan.edges, stored, extractions, vectors, generation, extractor, reread=reread
             )
+            by_id = {i: extraction for i, extraction in by_id.items() if i not in gone}
+            failed = {i: reason for i, reason in failed.items() if i not in gone}
         failed = {
             i: reason for i, reason in failed.items() if i in failures(by_id) or i not in by_id
         }
@@ -125,7 +129,9 @@ class Indexing:
 
     # -- embed --------------------------------------------------------------------------------
 
-    def _embed(self, stored: Sequence[StoredPassage]) -> Flow[tuple[Vectors, int | None]]:
+    def _embed(
+        self, stored: Sequence[StoredPassage], meter: Meter
+    ) -> Flow[tuple[Vectors, int | None]]:
         """Give the vectors of all texts that the passages need; embed what the store lacks.
 
         Returns:
@@ -154,7 +160,7 @@ class Indexing:
             others = yield Each([self._attempt(kind, batch) for kind, batch in rest])
             for (kind, _), found in zip(missing, [first, *others], strict=False):
                 if isinstance(found, BudgetExceededError):
-                    raise _to_be_continued(found)
+                    raise _to_be_continued(found, meter)
                 vectors[kind].update(found)
             generation = self._embedding.generation
         return vectors, generation
@@ -178,12 +184,12 @@ class Indexing:
         return by_text
 
 
-def _to_be_continued(error: BudgetExceededError) -> BudgetExceededError:
+def _to_be_continued(error: BudgetExceededError, meter: Meter) -> BudgetExceededError:
     return BudgetExceededError(
         f"{error}. All passages are read, and none of this call was indexed; what was read and "
         "embedded is kept: add the same passages again to go on",
         error.budget,
-        error.usage,
+        meter.usage,
     )
 
 

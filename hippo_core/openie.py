@@ -42,7 +42,7 @@ def read_entities(
         cut = _is_cut(completion)
         parsed = parse_entities(completion.text, truncated=cut)
         reason = _cut(CUT_ENTITIES, completion) if cut else ""
-        return tuple(map(as_written, parsed.value)), reason
+        return tuple(as_written(name, text) for name in parsed.value), reason
 
     prompt = checked(prompts.entities(text), "entities")
     return (yield from _ask(_Question(prompt, "entities", ENTITIES_SHAPE), read, prompts, late))
@@ -63,7 +63,9 @@ def read_triples(
     def read(completion: Completion) -> Extraction:
         cut = _is_cut(completion)
         parsed = parse_triples(completion.text, truncated=cut)
-        triples = tuple(Triple(*map(as_written, triple)) for triple in parsed.value)
+        triples = tuple(
+            Triple(*(as_written(said, text) for said in triple)) for triple in parsed.value
+        )
         status = Status.PARTIAL if cut else Status.OK if triples else Status.EMPTY
         reason = _cut(CUT_TRIPLES, completion) if cut else ""
         return Extraction(tuple(entities), triples, status, reason, parsed.dropped)
@@ -76,7 +78,8 @@ def read_query_entities(query: str, prompts: Prompts) -> Flow[tuple[str, ...]]:
     """Ask for the named entities of a query (HippoRAG, section 2.2)."""
     prompt = checked(prompts.query_entities(query), "query_entities")
     completion: Completion = yield Complete(prompt, "query_entities")
-    return tuple(map(as_written, parse_entities(completion.text).value))
+    names = parse_entities(completion.text).value
+    return tuple(as_written(name, query) for name in names)
 
 
 class _Question(NamedTuple):

@@ -64,8 +64,8 @@ def titled(title: str, text: str) -> str:
 
 
 def shorter(text: str) -> list[str]:
-    """Give the pieces of a text that a model refused as too long: two or more, if it has words."""
-    return _not_blank(halves(text))
+    """Give the pieces of a text that a model refused as too long: one, if it is short enough."""
+    return [text] if count_tokens(text) <= _LEAST else _not_blank(halves(text))
 
 
 def merged(parts: Sequence[Extraction]) -> Extraction:

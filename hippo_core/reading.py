@@ -14,4 +14,5 @@ def read(question: str, retrieval: Retrieval, prompts: Prompts) -> Flow[str]:
     passages = [(hit.passage.title, hit.passage.text) for hit in retrieval]
     prompt = checked(prompts.reading(question, passages), "reading")
     completion: Completion = yield Complete(prompt, "answer")
-    return as_written(parse_answer(completion.text, label=prompts.answer_label))
+    answer = parse_answer(completion.text, label=prompts.answer_label)
+    return as_written(answer, "\n".join([question, *(part for both in passages for part in both)]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from hippo_core.errors import HippoError, RateLimitedError, TransientModelError
+from hippo_core.errors import HippoError, PermanentModelError, RateLimitedError, TransientModelError
 from hippo_core.sdk_errors import as_model_error
 
 LONGEST_WAIT = 120.0  # seconds that a server may ask for; beyond, another try is given up
@@ -108,7 +108,7 @@ def asked_wait(error: BaseException) -> float | None:
 
 def as_ours(error: Exception) -> HippoError:
     """Convert what a port raised; say so where the server asks for a wait that is too long."""
-    ours = error if isinstance(error, HippoError) else as_model_error(error)
+    ours = error if isinstance(error, HippoError) else _converted(error)
     asked = asked_wait(ours)
     if not isinstance(ours, TransientModelError) or asked is None or asked <= LONGEST_WAIT:
         return ours
@@ -118,6 +118,14 @@ def as_ours(error: Exception) -> HippoError:
         f"{LONGEST_WAIT:g}: do it again later",
         asked,
     )
+
+
+def _converted(error: Exception) -> HippoError:
+    try:
+        return as_model_error(error)
+    except Exception as another:  # noqa: BLE001 - what its own text, or a property of it, raised
+        raised = type(another).__name__
+        return PermanentModelError(f"{type(error).__name__}, and to read it raised {raised}")
 
 
 def _may_be_mended(error: BaseException) -> bool:

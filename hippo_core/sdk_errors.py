@@ -67,6 +67,7 @@ _SAID_WAIT = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_THREE_DIGITS = re.compile("[1-5][0-9]{2}")
 _SEARCHED = 10_000  # characters of a message in which something is looked for
 
 
@@ -125,7 +126,8 @@ def _status(error: Exception, response: Any) -> int | None:
     found.append(getattr(response, "status_code", None))
     metadata = _item(response, "ResponseMetadata")  # botocore
     found.append(_item(metadata, "HTTPStatusCode"))
-    numbers = (s for s in found if isinstance(s, int) and not isinstance(s, bool))
+    written = (int(s) if isinstance(s, str) and _THREE_DIGITS.fullmatch(s) else s for s in found)
+    numbers = (s for s in written if isinstance(s, int) and not isinstance(s, bool))
     return next((int(s) for s in numbers if 100 <= s < 600), None)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 
 # Each gives the text behind which a unit may end; what it matches stays with that unit.
 _PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+")
@@ -44,16 +46,38 @@ def _split(text: str, fits: Callable[[str], bool], borders: Sequence[re.Pattern[
         middle = len(text) // 2
         return [*_split(text[:middle], fits, ()), *_split(text[middle:], fits, ())]
     border, *finer = borders
+    ends = _unit_ends(text, border)
     pieces: list[str] = []
-    for unit in _units(text, border):
-        if pieces and fits(pieces[-1] + unit):
-            pieces[-1] += unit
-        else:
-            pieces += _split(unit, fits, finer)
+    done = at = 0  # units, and characters, that are in pieces
+    while done < len(ends):
+        begin = at - (len(pieces[-1]) if pieces else 0)
+        look = partial(_fits_between, text, fits, begin, ends, done)
+        if more := _most(len(ends) - done, look):
+            pieces[-1:] = [text[begin : ends[done + more - 1]]]
+        else:  # not one unit goes behind what the last piece has
+            more = 1
+            pieces += _split(text[at : ends[done]], fits, finer)
+        done += more
+        at = ends[done - 1]
     return pieces
 
 
-def _units(text: str, border: re.Pattern[str]) -> list[str]:
-    ends = [match.end() for match in border.finditer(text)]
-    starts = [0, *(end for end in ends if end < len(text))]
-    return [text[i:j] for i, j in zip(starts, [*starts[1:], len(text)], strict=True)]
+def _fits_between(
+    text: str, fits: Callable[[str], bool], begin: int, ends: Sequence[int], done: int, units: int
+) -> bool:
+    return fits(text[begin : ends[done + units - 1]])
+
+
+def _most(limit: int, fits: Callable[[int], bool]) -> int:
+    """Give the greatest number up to a limit that fits, in few looks: each may be at much text."""
+    least, step = 0, 1
+    while least < limit and fits(most := min(least + step, limit)):
+        least, step = most, 2 * step
+    if least == limit:
+        return limit
+    return least + bisect_left(range(least + 1, most), True, key=lambda n: not fits(n))
+
+
+def _unit_ends(text: str, border: re.Pattern[str]) -> list[int]:
+    ends = (match.end() for match in border.finditer(text))
+    return [*(end for end in ends if end < len(text)), len(text)]

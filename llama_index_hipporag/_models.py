@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from inspect import unwrap
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -22,6 +22,8 @@ from llama_index.core.llms import LLM, CustomLLM
 from numpy.typing import NDArray
 
 from hippo_core import ChatModel, Completion, Embedder, Kind, Message, TokenUsage
+
+T = TypeVar("T")
 
 _UNNAMED = "unknown"  # LlamaIndex's default for the name of a model
 _USAGE = ("usage", "usage_metadata")
@@ -65,7 +67,7 @@ class LlamaIndexChatModel:
         """Answer a prompt without blocking the event loop."""
         chats = self.llm.metadata.is_chat_model
         if _inherits(self.llm, CustomLLM, "achat" if chats else "acomplete"):
-            return await asyncio.to_thread(self.complete, messages)
+            return await _in_thread(self.complete, messages)
         if chats:
             return _chat_completion(await self.llm.achat(self._messages(messages)))
         return _text_completion(await self.llm.acomplete(self._prompt(messages), formatted=True))
@@ -126,7 +128,7 @@ class LlamaIndexEmbedder:
             _inherits(self.embed_model, BaseEmbedding, way)
             for way in ("_aget_text_embedding", "_aget_text_embeddings")
         ):
-            return await asyncio.to_thread(self.embed, texts, kind)  # its own way would block
+            return await _in_thread(self.embed, texts, kind)  # its own way would block
         else:
             # One part at a time: given all, LlamaIndex sends all parts at once.
             rows = []
@@ -137,6 +139,16 @@ class LlamaIndexEmbedder:
     def _parts(self, texts: Sequence[str]) -> Iterator[list[str]]:
         size = self.embed_model.embed_batch_size
         return (list(texts[i : i + size]) for i in range(0, len(texts), size))
+
+
+async def _in_thread(call: Callable[..., T], *args: Any) -> T:
+    def done() -> T:
+        try:
+            return call(*args)
+        except StopIteration as error:  # for which a future would wait without end
+            raise RuntimeError(f"{error!r} was raised") from error
+
+    return await asyncio.to_thread(done)
 
 
 def as_chat_model(llm: LLM | ChatModel | None) -> ChatModel | None:

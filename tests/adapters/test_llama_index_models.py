@@ -415,3 +415,12 @@ def test_what_is_no_embedding_model_is_refused(wrong):
         LlamaIndexEmbedder(wrong)
     with pytest.raises(TypeError, match="embed_model must be"):
         as_embedder(wrong)
+
+
+async def test_an_llm_at_its_replies_end_raises_and_holds_nobody_up():
+    class Ending(Chat):
+        def chat(self, messages, **kwargs):
+            return next(iter(()))
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await asyncio.wait_for(LlamaIndexChatModel(Ending()).acomplete([Message("user", "?")]), 10)

@@ -1,6 +1,7 @@
 """What adding costs: told before, kept within a budget, and paid once."""
 
 import json
+import time
 from dataclasses import replace
 from itertools import count
 
@@ -238,6 +239,20 @@ def test_a_budget_may_end_while_texts_are_embedded(open_memory, chat):
     assert len(chat.calls) == WHOLE
     texts = [text for _, batch in embedder.calls for text in batch]
     assert len(texts) == len(set(texts))
+
+
+def test_what_ran_when_the_budget_ended_is_in_the_errors_usage(open_memory, chat):
+    class OneAfterAnother(HashEmbedder):
+        def embed(self, texts, kind):
+            if kind != "passage":
+                time.sleep(0.1)
+            return super().embed(texts, kind)
+
+    embedder = OneAfterAnother()
+    memory = open_memory(chat, embedder)
+    with pytest.raises(BudgetExceededError) as caught:
+        memory.add(PASSAGES, budget=Budget(calls=WHOLE + 2))
+    assert caught.value.usage.calls == len(chat.calls) + len(embedder.calls) == WHOLE + 2
 
 
 def test_tokens_are_a_budget_too(open_memory, chat):

@@ -722,8 +722,25 @@ def test_a_status_is_found_in_a_response_that_is_a_dict():
     assert isinstance(as_model_error(error), TransientModelError)
 
 
+async def test_a_local_part_that_is_at_an_iterators_end_has_failed_and_holds_nobody_up():
+    class Ending:
+        def choose(self, query, candidates):
+            return next(iter(()))
+
+    def flow():
+        return (yield Choose("Who?", []))
+
+    with pytest.raises(PermanentModelError, match="StopIteration"):
+        driver(recognition=Ending()).run(flow())
+    with pytest.raises(PermanentModelError, match="StopIteration"):
+        await asyncio.wait_for(driver(recognition=Ending()).arun(flow()), 10)
+
+
 async def test_a_model_that_cancels_its_own_call_has_failed():
     class Cancelling(ScriptedChatModel):
+        def complete(self, messages):
+            raise asyncio.CancelledError
+
         async def acomplete(self, messages):
             raise asyncio.CancelledError
 
@@ -732,6 +749,8 @@ async def test_a_model_that_cancels_its_own_call_has_failed():
 
     with pytest.raises(PermanentModelError, match="cancelled"):
         await driver(chat=Cancelling([])).arun(flow())
+    with pytest.raises(PermanentModelError, match="cancelled"):
+        driver(chat=Cancelling([])).run(flow())
 
 
 @pytest.mark.parametrize(

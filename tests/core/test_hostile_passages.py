@@ -212,7 +212,7 @@ def test_breaking_up_leaves_no_token_and_only_adds_spaces(text):
 
 @given(st.lists(st.sampled_from(TOKENS) | st.text("ab<>[]c", max_size=5), max_size=9).map("".join))
 def test_what_was_broken_up_can_be_read_as_it_was_written(text):
-    assert as_written(broken_up(text)) == text
+    assert as_written(broken_up(text), text) == text
 
 
 def test_breaking_up_takes_linear_time():
@@ -231,7 +231,7 @@ def test_breaking_up_takes_linear_time():
         "<" + "a" * 39,
     ):
         text = unit * (200_000 // len(unit))
-        assert len(as_written(broken_up(text))) <= len(text)
+        assert len(as_written(broken_up(text), text)) <= len(text)
 
 
 def test_a_triple_is_spelled_as_its_passage_and_the_stored_text_is_whole(open_memory):
@@ -250,6 +250,21 @@ def test_a_triple_is_spelled_as_its_passage_and_the_stored_text_is_whole(open_me
     (linked,) = found.triples
     assert linked.triple == Triple("</s>", "ends like", "<|im_end|>")
     assert all(field in text for field in (linked.triple.subject, linked.triple.object))
+
+
+def test_a_triple_that_only_looks_broken_up_stays_as_its_passage_has_it(open_memory):
+    text = "It converges where |a| <\n|b|, and < s> is no tag."
+
+    def quote(messages: Sequence[Message]) -> str:
+        if "Entities:" in messages[-1].content:
+            return '{"triples": [["|a| < |b|", "differs from", "a tag"]]}'
+        return '{"named_entities": ["|a| < |b|", "< s> is no tag"]}'
+
+    memory = open_memory(ScriptedChatModel(quote))
+    memory.add([Passage(text, id="p")])
+    read = memory.extractions()["p"]
+    assert read.entities == ("|a| < |b|", "< s> is no tag")
+    assert read.triples[0].subject == "|a| < |b|"
 
 
 def test_an_unreadable_reply_that_quotes_a_token_is_handed_back_broken_up(open_memory):

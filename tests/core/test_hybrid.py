@@ -127,6 +127,42 @@ def test_a_passage_is_read_again_by_the_extractor_of_the_call_alone(hybrid, chat
     assert hybrid.stats().by_extractor == {"imported": 1, "table": 4}
 
 
+@pytest.mark.parametrize("again", ["retry_failed", "reextract"])
+def test_what_changes_while_it_is_read_again_stays_changed(open_memory, tmp_path, again):
+    """A deleted passage does not come back, an edited one keeps its text, metadata are the new."""
+    memory = open_memory(ScriptedChatModel(lambda _: "no"), HashEmbedder(), store=tmp_path / "m")
+    texts = [f"Gus{n} met Hal{n}." for n in range(4)]
+    old = [Passage(text, id=str(n)) for n, text in enumerate(texts)]
+    if again == "retry_failed":
+        memory.add(old, on_error="skip")
+    else:
+        memory.add(old, openie=TableOpenIE())
+    read = {t: Extraction(triples=[(t.split()[0], "met", t.split()[2])]) for t in texts}
+    new = [Passage("Ida met Hal2.", id="1"), Passage(texts[2], id="2", metadata={"year": 2024})]
+
+    class Meanwhile(TableOpenIE):
+        @property
+        def fingerprint(self):
+            return "meanwhile"
+
+        def extract(self, text):
+            if text == texts[0]:
+                memory.delete(["0"])
+                memory.add(new[:1], openie=TableOpenIE())
+                memory.add_extracted([(new[1], Extraction())])
+            return super().extract(text)
+
+    report = getattr(memory, again)(openie=Meanwhile(read))
+    assert sorted(report.updated) == ["2", "3"]
+    assert sorted(memory.get(["0", "1", "2", "3"]), key=lambda p: p.id) == [*new, old[3]]
+    assert memory.extractions(["2"])["2"].triples == (Triple("Gus2", "met", "Hal2."),)
+    assert memory.verify().ok
+    assert memory.forget_pending() == 0
+    memory.purge()
+    files = [path for path in (tmp_path / "m").rglob("*") if path.is_file()]
+    assert not any(name in path.read_bytes() for path in files for name in (b"Gus0", b"Gus1"))
+
+
 def test_an_extractor_without_its_methods_is_refused_before_anything_is_read(hybrid, chat):
     chat.asked.clear()
     with pytest.raises(TypeError, match="extract"):

@@ -414,6 +414,8 @@ def test_text_is_cleaned_of_what_cannot_be_stored():
     reply = '[["\\u0000A\\ud800", " r\\t\\n s ", "B\\u0085\\u001b C"]]'
     assert triples_of(reply) == (Triple("A", "r s", "B C"),)
     assert triples_of('[["\\ud83e\\udd9b", "r", "\ud800B"]]') == (Triple("🦛", "r", "B"),)
+    # json-repair leaves a pair of escapes as two halves.
+    assert triples_of('[["\\ud83e\\udd9b", "r", "\\ud800B"],]') == (Triple("🦛", "r", "B"),)
 
 
 # Recognition's choice.

@@ -318,6 +318,7 @@ def test_what_cannot_change_is_tried_once(error, how):
     "error",
     [
         SDKError(429),
+        SDKError("429"),
         SDKError(429, "Too many tokens, please wait before trying again."),
         SDKError(429, "You exceeded your current quota"),  # Gemini's, of a minute
         SDKError(400, code="ThrottlingException"),
@@ -446,6 +447,25 @@ def test_any_error_becomes_one_of_ours_without_its_secrets(status, said, headers
     assert "abcdef1234567" not in str(ours)
     asked = getattr(ours, "retry_after", None)
     assert asked is None or 0 <= asked < float("inf")
+
+
+class UnreadableError(Exception):
+    """What raises once more when it is looked at."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+
+class RequestlessError(Exception):
+    @property
+    def response(self):
+        raise RuntimeError("the response was not kept")
+
+
+@pytest.mark.parametrize("error", [UnreadableError(), RequestlessError("broken")])
+def test_an_error_that_cannot_be_looked_at_becomes_one_of_ours_too(error):
+    assert type(as_ours(error)) is PermanentModelError
+    assert type(error).__name__ in str(as_ours(error))
 
 
 @pytest.mark.parametrize("status", [401, 429, 503, 400])

@@ -58,17 +58,21 @@ def test_the_best_border_is_taken(text, limit, pieces):
     assert split_text(text, lambda piece: len(piece) <= limit) == pieces
 
 
-def test_work_grows_with_the_text_alone():
+@pytest.mark.parametrize("longest", [100, 20_000])
+@pytest.mark.parametrize("border", [". ", ", ", " "])
+def test_work_grows_with_the_text_alone(border, longest):
     looked = 0
 
     def fits(piece: str) -> bool:
         nonlocal looked
         looked += len(piece)
-        return len(piece) <= 100
+        return len(piece) <= longest
 
     counts = []
     for n in (1_000, 4_000):
         looked = 0
-        split_text("A sentence of five words. " * n, fits)
-        counts.append(looked / n)
-    assert counts[1] < 2 * counts[0]
+        text = f"A-sentence-of-five-words{border}" * n
+        split_text(text, fits)
+        counts.append(looked / len(text))
+    assert counts[1] < 2 * counts[0] + 10
+    assert max(counts) < 60  # looks at each character
