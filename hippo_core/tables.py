@@ -92,7 +92,7 @@ passages = sa.Table(
     sa.Column("metadata", Text, nullable=False),
     sa.Column("text_key", Text, nullable=False),
     sa.Column("reason", Text, nullable=False),  # why its text has no extraction
-    sa.Column("embed_text", Text, nullable=False, server_default=""),  # last: an older store gets it
+    sa.Column("embed_text", Text, nullable=False, server_default=""),  # last, as in a migrated one
     sa.Index("hippo_passages_by_text", "namespace", "text_key"),
     sa.Index("hippo_passages_by_source", "namespace", "source_id"),
 )

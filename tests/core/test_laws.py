@@ -464,7 +464,9 @@ def test_delete_undoes_add(stays, goes, spare, config):
 MARKS = {
     f"{first}yx{rest}".encode()
     for first in "Zz"
-    for rest in "text id title key value source subject relation object entity kind link embed".split()
+    for rest in (
+        "text id title key value source subject relation object entity kind link embed".split()
+    )
 }
 MARKED = Passage(
     "Zyxtext " * 2000,  # over several database pages
