@@ -33,7 +33,7 @@ class Columns:
     """The live passages by slot.
 
     Attributes:
-        texts: Full texts, used by passages; a slot is the row of its vector.
+        texts: Embedded texts, used by passages; a slot is the row of its vector.
         phrases: Phrase keys, used by triples; likewise.
         rendered: Texts of triples, used by triples, of which two may render alike; likewise.
     """
@@ -64,7 +64,7 @@ class Columns:
         text_rows = corpus.passage_vectors.rows.tolist()
         stated = distinct(corpus.stated_by * n_triples + corpus.occurrences[:, TRIPLE])
         spelled = corpus.occurrences[:, TRIPLE + 1 :].reshape(-1)
-        new.texts = _by_row(text_rows, (live.passage.full_text for live in new._live))
+        new.texts = _by_row(text_rows, (live.passage.embedded_text for live in new._live))
         counts = _counts(ends.reshape(-1), len(corpus.phrases))
         new.phrases = Keys(corpus.phrases, counts, in_order=True)
         new.rendered = _by_row(rows.tolist(), map(render, corpus.triples))
@@ -93,7 +93,7 @@ class Columns:
         occurrences = np.array(rows, dtype=np.int64).reshape(-1, 4)
         slot = self._ids.take(passage.id)
         self._live[slot : slot + 1] = [Live(passage, contribution.status)]
-        self._text_of[slot : slot + 1] = array("q", [self.texts.take(passage.full_text)])
+        self._text_of[slot : slot + 1] = array("q", [self.texts.take(passage.embedded_text)])
         self._occurrences.put(slot, occurrences)
         self._edges.put(slot, passage, contribution.edges, self.phrases, self._ids)
 
@@ -178,7 +178,10 @@ class Columns:
     def orphans(
         self, gone: Iterable[Contribution], coming: Iterable[Contribution]
     ) -> dict[Kind, list[str]]:
-        """Give the texts of phrases and triples that nothing uses once passages are replaced."""
+        """Give the texts whose vectors nothing uses once passages are replaced."""
+        gone, coming = list(gone), list(coming)
+        embedded = Counter(c.passage.embedded_text for c in coming)
+        embedded.subtract(c.passage.embedded_text for c in gone)
         triples = _change((c.triples for c in gone), (c.triples for c in coming))
         phrases: Counter[str] = Counter()
         texts: Counter[str] = Counter()
@@ -189,7 +192,11 @@ class Columns:
                 phrases.update({keyed.subject: step})
                 phrases.update({keyed.object: step})
                 texts.update({self._render(keyed): step})
-        return {"phrase": _unused(self.phrases, phrases), "triple": _unused(self.rendered, texts)}
+        return {
+            "passage": _unused(self.texts, embedded),
+            "phrase": _unused(self.phrases, phrases),
+            "triple": _unused(self.rendered, texts),
+        }
 
     def corpus(self, vectors: Mapping[Kind, VectorView], synonyms: SynonymPairs) -> Corpus:
         """Give what is there now, in canonical order, with the vectors by row."""

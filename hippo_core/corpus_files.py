@@ -263,13 +263,13 @@ def _all(items: Sequence[T]) -> Selection[T]:
 
 def _passage_json(live: Live) -> str:
     p = live.passage
-    parts = [p.id, p.text, p.title, p.source_id, dict(p.metadata), live.status.value]
-    return canonical_json(parts)
+    parts = [p.id, p.text, p.title, p.source_id, dict(p.metadata), p.embed_text]
+    return canonical_json([*parts, live.status.value])
 
 
 def _live(text: str) -> Live:
-    id_, body, title, source_id, metadata, status = json.loads(text)
-    return Live(Passage(body, id_, title, source_id, metadata), Status(status))
+    id_, body, title, source_id, metadata, embed_text, status = json.loads(text)
+    return Live(Passage(body, id_, title, source_id, metadata, embed_text), Status(status))
 
 
 def _target(text: str) -> Target:

@@ -25,7 +25,7 @@ from hippo_core.corpus_checks import DamagedFilesError
 from hippo_core.corpus_files import file_hash, map_corpus, open_regular, write_corpus
 from hippo_core.text import canonical_json, sha256_hex
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest.json"
 _DRAFT = "draft-"
 _CORPUS = re.compile(r"\d{12,}-[0-9a-f]{8}")

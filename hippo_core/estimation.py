@@ -56,7 +56,7 @@ def estimate(
     if missing and models.openie is None:
         usage += _reading(missing.values(), index, models, extractor)
     texts: dict[Kind, set[str]] = {
-        "passage": {p.full_text for p in passages.values()},
+        "passage": {p.embedded_text for p in plan.changed.values()},
         "phrase": set(),
         "triple": set(),
     }

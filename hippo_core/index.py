@@ -260,7 +260,7 @@ class HippoIndex:
     def orphans(
         self, removed: Collection[str], added: Iterable[Contribution]
     ) -> dict[Kind, list[str]]:
-        """Give the texts of phrases and triples that nothing uses once passages are replaced."""
+        """Give the texts whose vectors nothing uses once passages are replaced."""
         with self._lock:
             return self._columns.orphans(self.contributions(removed).values(), added)
 
@@ -317,7 +317,7 @@ class HippoIndex:
         """Give the vectors of the texts that came with passages, by kind and text."""
         triples = {triple for c in new for triple in c.triples}
         texts: dict[Kind, Collection[str]] = {
-            "passage": {c.passage.full_text for c in new},
+            "passage": {c.passage.embedded_text for c in new},
             "phrase": phrases_of(triples),
             "triple": {self.render(triple) for triple in triples},
         }

@@ -139,7 +139,7 @@ class Indexing:
         """
         contributions = [contribution(s.passage, s.extraction) for s in stored]
         wanted: dict[Kind, list[str]] = {
-            "passage": _unique(c.passage.full_text for c in contributions),
+            "passage": _unique(c.passage.embedded_text for c in contributions),
             "phrase": _unique(p for c in contributions for p in sorted(c.phrases)),
             "triple": _unique(self._index.render(t) for c in contributions for t in c.triples),
         }

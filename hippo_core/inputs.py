@@ -115,7 +115,7 @@ def checked_passage(passage: Passage | str) -> Passage:
         passage = Passage(passage)
     if not isinstance(passage, Passage):
         raise InputError(f"a passage must be a Passage or a str, got {type(passage).__name__}")
-    for name in ("text", "title", "id"):
+    for name in ("text", "title", "id", "embed_text"):
         value = getattr(passage, name)
         if not isinstance(value, str):
             raise InputError(f"a passage's {name} must be a str, got {type(value).__name__}")
@@ -126,10 +126,14 @@ def checked_passage(passage: Passage | str) -> Passage:
     if not isinstance(passage.metadata, Mapping):
         raise InputError(f"metadata must be a dict, got {type(passage.metadata).__name__}")
     metadata = dict(passage.metadata)
-    canonical_json([passage.text, passage.title, passage.id, passage.source_id], name="passage")
+    embed_text = passage.embed_text if passage.embed_text.strip() else ""
+    texts = [passage.text, passage.title, passage.id, passage.source_id, embed_text]
+    canonical_json(texts, name="passage")
     canonical_json(metadata, name="metadata")
-    id_ = passage.id or content_id(passage.text, passage.title, passage.source_id, metadata)
-    return replace(passage, id=id_, metadata=metadata)
+    id_ = passage.id or content_id(
+        passage.text, passage.title, passage.source_id, metadata, embed_text
+    )
+    return replace(passage, id=id_, metadata=metadata, embed_text=embed_text)
 
 
 def checked_extraction(extraction: Extraction) -> Extraction:

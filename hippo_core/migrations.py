@@ -148,4 +148,11 @@ def _from_2(connection: Connection) -> None:
     edges.create(connection, checkfirst=True)
 
 
-_STEPS: Mapping[int, Callable[[Connection], None]] = {1: _from_1, 2: _from_2}
+def _from_3(connection: Connection) -> None:
+    """Give passages a text to embed in place of their own: none."""
+    connection.exec_driver_sql(
+        "ALTER TABLE hippo_passages ADD COLUMN embed_text VARCHAR DEFAULT '' NOT NULL"
+    )
+
+
+_STEPS: Mapping[int, Callable[[Connection], None]] = {1: _from_1, 2: _from_2, 3: _from_3}

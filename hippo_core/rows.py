@@ -29,6 +29,7 @@ def passage_row(namespace: str, passage: Passage, key: str, reason: str) -> dict
         "metadata": canonical_json(dict(passage.metadata)),
         "text_key": key,
         "reason": reason,
+        "embed_text": passage.embed_text,
     }
 
 
@@ -40,6 +41,7 @@ def passage_of(row: Any) -> Passage:
         title=_text(row.title),
         source_id=None if row.source_id is None else _text(row.source_id),
         metadata=_json(row.metadata, dict),
+        embed_text=_text(row.embed_text),
     )
 
 

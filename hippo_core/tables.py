@@ -1,4 +1,4 @@
-"""The database's tables, schema version 3.
+"""The database's tables, schema version 4.
 
 | table | a row is |
 |---|---|
@@ -6,7 +6,7 @@
 | hippo_namespaces | a namespace: its version, its embedder's generation, the user's curation |
 | hippo_commits | a raise of a namespace's version, with a random id |
 | hippo_embedders | an embedder of a namespace: the current one, or one that vectors are made by |
-| hippo_passages | a live passage |
+| hippo_passages | a live passage, with the text to embed in place of its own, if any |
 | hippo_edges | the user's edges of a live passage that has some |
 | hippo_extractions | what was read out of a text, committed or pending |
 | hippo_vectors | the unit vector of a text |
@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 
 FORMAT = "hippo-core"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 ENTITIES_READ = "entities read"
 """Status of an extraction whose entities are known and whose triples are not yet."""
@@ -92,6 +92,7 @@ passages = sa.Table(
     sa.Column("metadata", Text, nullable=False),
     sa.Column("text_key", Text, nullable=False),
     sa.Column("reason", Text, nullable=False),  # why its text has no extraction
+    sa.Column("embed_text", Text, nullable=False, server_default=""),  # last, as in a migrated one
     sa.Index("hippo_passages_by_text", "namespace", "text_key"),
     sa.Index("hippo_passages_by_source", "namespace", "source_id"),
 )

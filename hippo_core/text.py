@@ -197,7 +197,13 @@ def _type_name(value: object) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
-def content_id(text: str, title: str, source_id: str | None, metadata: Mapping[str, Any]) -> str:
+def content_id(
+    text: str,
+    title: str,
+    source_id: str | None,
+    metadata: Mapping[str, Any],
+    embed_text: str = "",
+) -> str:
     """Give the id of a passage that has none: a hash of all that it holds.
 
     Raises:
@@ -209,4 +215,7 @@ def content_id(text: str, title: str, source_id: str | None, metadata: Mapping[s
     False
     """
     source = () if source_id is None else (source_id,)
-    return sha256_hex(text, title, canonical_json(dict(metadata), name="metadata"), *source)
+    # Two parts, so that no source is taken for it; none where there is none, as ids of before.
+    embedded = ("", embed_text) if embed_text else ()
+    parts = text, title, canonical_json(dict(metadata), name="metadata"), *source, *embedded
+    return sha256_hex(*parts)

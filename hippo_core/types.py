@@ -70,8 +70,8 @@ class Status(StrEnum):
 class Passage:
     """The unit that is indexed and returned.
 
-    `id` defaults to the sha256 of text, title, source and metadata, so that adding the same passage
-    twice is idempotent.
+    `id` defaults to the sha256 of text, title, source, metadata and, where it is given,
+    `embed_text`, so that adding the same passage twice is idempotent.
     `metadata` is JSON: str keys; str, int, float, bool, None, list and dict values.
     """
 
@@ -80,11 +80,18 @@ class Passage:
     title: str = ""
     source_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    embed_text: str = ""
+    """Text to embed in place of title and text, such as with metadata; empty: these."""
 
     @property
     def full_text(self) -> str:
-        """Title and text as they are read and embedded."""
+        """Title and text as they are read."""
         return f"{self.title}\n{self.text}" if self.title else self.text
+
+    @property
+    def embedded_text(self) -> str:
+        """The text that its vector is of: dense retrieval ranks it by that."""
+        return self.embed_text or self.full_text
 
     def copy(self) -> Passage:
         """Give an equal passage that shares no mutable part."""

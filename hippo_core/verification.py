@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -50,12 +50,12 @@ def verify(index: HippoIndex) -> VerifyReport:
     return VerifyReport(tuple(problems), len(stored))
 
 
-def _of_texts(index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]) -> Iterator[str]:
+def _of_texts(index: HippoIndex, reader: Reader, stored: Sequence[StoredPassage]) -> Iterator[str]:
     """Find texts without their vector, and extractions of no passage."""
     contributions = [contribution(s.passage, s.extraction, s.edges) for s in stored]
     triples = {triple for c in contributions for triple in c.triples}
     wanted: dict[Kind, set[str]] = {
-        "passage": {c.passage.full_text for c in contributions},
+        "passage": {c.passage.embedded_text for c in contributions},
         "phrase": phrases_of(triples),
         "triple": {index.render(triple) for triple in triples},
     }
@@ -65,8 +65,8 @@ def _of_texts(index: HippoIndex, reader: Reader, stored: Iterable[StoredPassage]
         yield from _named(f"no vector of {kind}", (keys[k] for k in keys.keys() - there.keys()))
     unread = [s.passage.id for s in stored if s.status is Status.FAILED and not s.extraction.reason]
     yield from _named("neither an extraction nor a reason why for", unread)
-    texts = {text_key(text) for text in wanted["passage"]}
-    spare = reader.extraction_keys(index.namespace) - texts
+    read = {text_key(s.passage.full_text) for s in stored}
+    spare = reader.extraction_keys(index.namespace) - read
     yield from _named("an extraction of no passage", spare)
 
 

@@ -216,7 +216,7 @@ class Writer(Reader):
     # -- what nothing uses --------------------------------------------------------------------
 
     def purge_texts(self, namespace: str, keys: Collection[str]) -> None:
-        """Delete extractions and passage vectors of texts that no live passage has."""
+        """Delete extractions of texts that no live passage has."""
         if not keys:
             return
         query = sa.select(passages.c.text_key).where(passages.c.namespace == namespace)
@@ -226,7 +226,6 @@ class Writer(Reader):
             extractions, extractions.c.text_key, gone, extractions.c.namespace == namespace
         )
         self._purge_parts(namespace, gone)
-        self._purge_vector_keys(namespace, "passage", gone)
 
     def drop_pending(self, namespace: str, keys: Sequence[str]) -> None:
         """Delete what was read out of texts and is not committed."""
@@ -235,11 +234,14 @@ class Writer(Reader):
         self._delete(extractions, extractions.c.text_key, keys, pending)
 
     def purge_pending(self, namespace: str, in_use: Mapping[Kind, Collection[str]]) -> int:
-        """Delete extractions and vectors that no live passage has; say how many extractions."""
+        """Delete extractions of no live passage, and vectors of no text in use, by kind.
+
+        Give how many extractions there were.
+        """
         query = sa.select(extractions.c.text_key).where(extractions.c.namespace == namespace)
         keys = set(self._connection.scalars(query))
-        live = {text_key(text) for text in in_use["passage"]}
-        gone = sorted(keys - live)
+        query = sa.select(passages.c.text_key).where(passages.c.namespace == namespace)
+        gone = sorted(keys - set(self._connection.scalars(query)))
         of_namespace = extractions.c.namespace == namespace
         self._delete(extractions, extractions.c.text_key, gone, of_namespace)
         for kind, texts in in_use.items():
@@ -364,8 +366,6 @@ class Writer(Reader):
         self._delete(extractions, column, found, extractions.c.namespace == namespace)
 
     def _purge_vector_keys(self, namespace: str, kind: Kind, keys: Sequence[str]) -> None:
-        if not keys:
-            return
         if not keys:
             return
         query = sa.select(embedders.c.generation).where(embedders.c.namespace == namespace)

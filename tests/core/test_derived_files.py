@@ -53,7 +53,10 @@ ITEMS = [
     for i in range(8)
 ]
 ITEMS += [
-    (Passage("Zoë — 🦛 & <b>.", "ünï", "Títle", "src", {"k": [1, None, {"a": 0.5}]}), Extraction())
+    (
+        Passage("Zoë — 🦛 & <b>.", "ünï", "Títle", "src", {"k": [1, None, {"a": 0.5}]}, "Zoë 🦛."),
+        Extraction(),
+    )
 ]
 FILES = sorted(
     [f"{name}.npy" for name in NUMBERS]
@@ -302,6 +305,7 @@ written = st.builds(
     id=st.sampled_from(IDS),
     source_id=st.sampled_from([None, None, "src"]),
     metadata=st.sampled_from([{}, {"page": 1}]),
+    embed_text=st.sampled_from(["", "", SOME_TEXTS[0], "Of its own."]),
 )
 adds = st.tuples(
     st.just("add"), st.lists(written, min_size=1, max_size=3, unique_by=lambda p: p.id)
@@ -672,7 +676,14 @@ def test_other_settings_take_no_files_that_do_not_fit_them_and_find_nothing_wron
 
 # -- 2: delete undoes add --------------------------------------------------------------------------
 
-GONE = Passage("Zyxtext ünö. " * 500, "Zyxid", "Zyxtitle", "Zyxsource", {"Zyxkey": "Zyxvalue 🦛"})
+GONE = Passage(
+    "Zyxtext ünö. " * 500,
+    "Zyxid",
+    "Zyxtitle",
+    "Zyxsource",
+    {"Zyxkey": "Zyxvalue 🦛"},
+    "Zyxembed ünö. " * 500,
+)
 GONE_READING = Extraction(
     ["Zyxentity"], [("Zyxsubject", "Zyxrelation", "Zyxobject"), ("Ada", "wrote", "Zyxobject")]
 )
@@ -731,6 +742,7 @@ def test_after_an_update_no_file_holds_what_it_was(marked):
             if path.is_file():
                 data = path.read_bytes()
                 assert b"Zyxtext" not in data
+                assert b"Zyxembed" not in data
                 assert b"yxobject" not in data
         memory.delete(["Zyxid"])
         assert not traces(marked)

@@ -75,6 +75,7 @@ written = st.builds(
     id=st.sampled_from(IDS),
     source_id=st.sampled_from([None, "s", "t"]),
     metadata=marks,
+    embed_text=st.sampled_from(["", "", TEXTS[0], "Of its own."]),
 )
 batches = st.lists(written, min_size=1, max_size=6, unique_by=lambda p: p.id)
 histories = st.lists(

@@ -68,7 +68,8 @@ def keeps_files(monkeypatch):
 def test_a_name_never_becomes_a_path_and_comes_back(name, open_memory, tmp_path, cwd):
     places = {place: tmp_path / "deep" / "er" / place for place in ("m", "backup", "copy")}
     before = below(tmp_path)
-    passage = Passage("Ada wrote.", id=name, title=name, source_id=name, metadata={name: name})
+    embed_text = name if name.strip() else ""
+    passage = Passage("Ada wrote.", name, name, name, {name: name}, embed_text)
     wrote = Extraction(triples=[("Ada", name, "notes")], reason=name)
     memory = open_memory(store=places["m"], namespace=name)
     memory.add_extracted([(passage, wrote)])
@@ -166,7 +167,10 @@ def test_text_of_users_and_models_runs_nothing_and_comes_back(
     texts, marker, open_memory, tmp_path, cwd
 ):
     chat = ScriptedChatModel(lambda _: '{"keep": [1]}')
-    passages = [Passage(t, id=t, title=t, source_id=t, metadata={t: [t, {t: t}]}) for t in texts]
+    passages = [
+        Passage(t, id=t, title=t, source_id=t, metadata={t: [t, {t: t}]}, embed_text=f"{t} {t}")
+        for t in texts
+    ]
     extractions = [Extraction([t], [(t, t, texts[i - 1])]) for i, t in enumerate(texts)]
     memory = open_memory(chat, store=tmp_path / "m", namespace=texts[0])
     memory.add_extracted(zip(passages, extractions, strict=True))
@@ -222,6 +226,7 @@ TEXT_COLUMNS = [
     ("hippo_passages", "metadata"),
     ("hippo_passages", "reason"),
     ("hippo_passages", "text_key"),
+    ("hippo_passages", "embed_text"),
     ("hippo_extractions", "extractor"),
     ("hippo_extractions", "reason"),
     ("hippo_extractions", "status"),

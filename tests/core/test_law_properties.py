@@ -92,6 +92,7 @@ written = st.builds(
     id=st.sampled_from("abcde"),
     source_id=st.sampled_from([None, "s"]),
     metadata=st.sampled_from([{}, {"page": 1, "tags": ["x", None, 0.5]}]),
+    embed_text=st.sampled_from(["", "", TEXTS[0], "Of its own."]),
 )
 batches = st.lists(written, min_size=1, max_size=5, unique_by=lambda p: p.id)
 histories = st.lists(
@@ -496,6 +497,7 @@ hostile_passages = st.builds(
     title=hostile,
     source_id=st.one_of(st.none(), hostile),
     metadata=st.dictionaries(hostile, json_values, max_size=2),
+    embed_text=hostile.filter(lambda text: not text or text.strip()),
 )
 NEIGHBOUR = "neighbour"
 
@@ -625,7 +627,7 @@ def test_half_characters_are_refused_wherever_they_are(half, fine, beside):
         dataclasses.replace(base, **change)
         for change in (
             {"text": half}, {"id": half}, {"title": half}, {"source_id": half},
-            {"metadata": {half: 1}}, {"metadata": {"k": [{"k": half}]}},
+            {"metadata": {half: 1}}, {"metadata": {"k": [{"k": half}]}}, {"embed_text": half},
         )
     ]  # fmt: skip
     extractions = [

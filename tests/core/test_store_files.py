@@ -170,7 +170,7 @@ def test_another_schema_version_is_refused_with_both_numbers(version, way_out, f
     connection.execute("UPDATE hippo_settings SET value = ? WHERE name = 'schema'", [str(version)])
     connection.commit()
     connection.close()
-    assert_refused(folder, SchemaVersionError, f"version {version}.* version 3.*{way_out}")
+    assert_refused(folder, SchemaVersionError, f"version {version}.* version 4.*{way_out}")
 
 
 def test_lost_vectors_are_an_error_and_not_a_smaller_index(folder):

@@ -192,6 +192,9 @@ def test_a_hash_is_the_same_in_every_version():
     assert content_id("text", "title", "source", {"year": 2024}) == sha256_hex(
         "text", "title", '{"year":2024}', "source"
     )
+    assert content_id("text", "title", "source", {}, "embedded") == sha256_hex(
+        "text", "title", "{}", "source", "", "embedded"
+    )
 
 
 JSON_VALUES = st.recursive(
@@ -289,18 +292,22 @@ FIELDS = st.tuples(
     st.text(max_size=3),
     st.none() | st.text(max_size=3),
     st.dictionaries(st.text(max_size=2), st.integers(0, 2) | st.text(max_size=2), max_size=2),
+    st.text(max_size=3),
 )
 
 
 @given(FIELDS, FIELDS)
-@example(("a", "", None, {}), ("a", "", "", {}))
-@example(("a", "b", None, {}), ("ab", "", None, {}))
-@example(("a", "b", None, {}), ("b", "a", None, {}))
-@example(("a", "", None, {"x": 1}), ("a", "", None, {"x": True}))
+@example(("a", "", None, {}, ""), ("a", "", "", {}, ""))
+@example(("a", "b", None, {}, ""), ("ab", "", None, {}, ""))
+@example(("a", "b", None, {}, ""), ("b", "a", None, {}, ""))
+@example(("a", "", None, {"x": 1}, ""), ("a", "", None, {"x": True}, ""))
+@example(("a", "", None, {}, "b"), ("a", "", "b", {}, ""))
+@example(("a", "", "", {}, "b"), ("a", "", "b", {}, ""))
+@example(("a", "", "", {}, "b"), ("a", "", None, {}, "b"))
 def test_passages_share_an_id_only_if_all_they_hold_is_equal(one, other):
+    same_metadata = canonical_json(one[3]) == canonical_json(other[3])
     assert (content_id(*one) == content_id(*other)) == (
-        repr(one) == repr(other)
-        or (one[:3] == other[:3] and canonical_json(one[3]) == canonical_json(other[3]))
+        same_metadata and (one[:3], one[4]) == (other[:3], other[4])
     )
 
 
