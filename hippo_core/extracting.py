@@ -21,7 +21,7 @@ from hippo_core.inputs import checked_extraction
 from hippo_core.openie import read_entities, read_triples
 from hippo_core.pieces import Pieces, merged, shorter, titled
 from hippo_core.planning import with_status
-from hippo_core.records import part_key
+from hippo_core.records import PART, part_key, text_key
 from hippo_core.types import Extraction, Passage, Progress, Status
 
 OnProgress = Callable[[Progress], None]
@@ -37,6 +37,7 @@ class Extracting:
         self._embedding = embedding
         self._models = models
         self._extractor = extractor
+        self._ids: dict[str, str] = {}  # of passages, by the keys of their texts
 
     def extract(
         self,
@@ -59,6 +60,7 @@ class Extracting:
         if missing:
             require_reader(self._models, len(missing))
             self._embedding.require()  # before anything is paid for
+        self._ids = {key: passage.id for key, passage in passages.items()}
         tally = _Tally(len(missing), meter, progress)
         pieces = pieces_for(self._index, self._models)
         outcomes = yield Each([self._attempt(k, passages[k], pieces, tally) for k in missing])
@@ -163,20 +165,36 @@ class Extracting:
                 with self._index.store.write() as writer:
                     writer.save_entities(namespace, key, self._extractor, entities)
 
-        def keep_extraction(extraction: Extraction) -> None:
-            if not finished_extractions(self._index, [key]):
+        def keep_late_entities(read: tuple[tuple[str, ...], str]) -> None:
+            if not self._was_deleted(key, version):
+                keep_entities(read)
+
+        def keep_late_extraction(extraction: Extraction) -> None:
+            known = finished_extractions(self._index, [key])
+            if not known and not self._was_deleted(key, version):
                 self._keep(key, extraction)
 
         with self._index.store.read() as reader:
             entities = reader.entities(namespace, key, self._extractor)
+            version = reader.version(namespace)
         if entities is None:
-            read = yield from read_entities(text, prompts, keep_entities)
+            read = yield from read_entities(text, prompts, keep_late_entities)
             entities, cut = read
             if cut:
                 extraction = yield from read_triples(text, entities, prompts)
                 return replace(extraction, status=Status.PARTIAL, reason=cut)
             keep_entities(read)
-        return (yield from read_triples(text, entities, prompts, keep_extraction))
+        return (yield from read_triples(text, entities, prompts, keep_late_extraction))
+
+    def _was_deleted(self, key: str, version: int) -> bool:
+        """Whether a passage with this text was there after a version, and is no more."""
+        text, _, _ = key.partition(PART)
+        namespace, id_ = self._index.namespace, self._ids[text]
+        with self._index.store.read() as reader:
+            if reader.ids_of_texts(namespace, [text]):
+                return False
+            changed, deleted = reader.changed_since(namespace, version)
+        return id_ in changed or text_key(id_) in deleted
 
     def _keep(self, key: str, extraction: Extraction, *, parts: Sequence[str] = ()) -> None:
         """Keep what was read of a text, and no longer apart what was read of its parts."""

@@ -21,7 +21,13 @@ from hippo_core import ChatModel, Completion, Embedder, Kind, Message, TokenUsag
 _MESSAGES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 _NAMED_BY = ("model", "model_name", "model_id")
 _FINISHED_BY = ("finish_reason", "stop_reason", "done_reason", "stopReason")
-_CUT = ("length", "max_tokens", "max_output_tokens")
+_CUT = (
+    "length",
+    "max_tokens",
+    "max_output_tokens",
+    "model_length",  # Mistral's, where prompt and reply together are too long; and Anthropic's
+    "model_context_window_exceeded",
+)
 
 
 @dataclass(frozen=True, eq=False)

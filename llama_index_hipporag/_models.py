@@ -30,7 +30,13 @@ _USAGE = ("usage", "usage_metadata")
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "inputTokens")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "outputTokens")
 _FINISHED_BY = ("finish_reason", "stop_reason", "done_reason", "stopReason")
-_CUT = ("length", "max_tokens", "max_output_tokens")
+_CUT = (
+    "length",
+    "max_tokens",
+    "max_output_tokens",
+    "model_length",  # Mistral's, where prompt and reply together are too long; and Anthropic's
+    "model_context_window_exceeded",
+)
 
 
 @dataclass(frozen=True, eq=False)

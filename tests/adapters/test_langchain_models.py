@@ -145,6 +145,8 @@ def test_usage_is_what_the_model_says():
         ({"finish_reason": "stop"}, "stop"),
         ({"finish_reason": "length"}, "length"),
         ({"finish_reason": "MAX_TOKENS"}, "length"),
+        ({"finish_reason": "model_length"}, "length"),
+        ({"stop_reason": "model_context_window_exceeded"}, "length"),
         ({"stop_reason": "end_turn"}, "end_turn"),
         ({"stop_reason": "max_tokens"}, "length"),
         ({"stopReason": "max_tokens"}, "length"),

@@ -231,6 +231,8 @@ class Reason(Enum):
         ({"choices": [{"finish_reason": "stop"}]}, "stop"),
         ({"choices": [{"finish_reason": "length"}]}, "length"),
         ({"finish_reason": "MAX_TOKENS"}, "length"),
+        ({"finish_reason": "model_length"}, "length"),
+        ({"stop_reason": "model_context_window_exceeded"}, "length"),
         ({"candidates": [{"finish_reason": Reason.MAX_TOKENS}]}, "length"),
         ({"stop_reason": "end_turn"}, "end_turn"),
         ({"stop_reason": "max_tokens"}, "length"),

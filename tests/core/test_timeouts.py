@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from hippo_core import Completion, HippoConfig, HippoRAG, Message, TokenUsage, TransientModelError
+from hippo_core import (
+    Completion,
+    HippoConfig,
+    HippoRAG,
+    Message,
+    Passage,
+    TokenUsage,
+    TransientModelError,
+)
 from hippo_core.drivers import Driver
 from hippo_core.flows import Complete, Each, Embed, Extract, Meter, Models
 from hippo_core.limiter import Limiter
@@ -395,3 +403,32 @@ def test_what_a_late_reply_says_of_a_passage_is_not_asked_again():
         assert len(memory.add(["Ada met Bob."]).updated) == 1
         assert asked == []
         assert memory.stats().triples == 1
+
+
+@pytest.mark.parametrize("late", ["entities", "triples"])
+def test_nothing_comes_late_of_a_passage_that_was_deleted_or_edited_meanwhile(tmp_path, late):
+    go, threads = threading.Event(), []
+
+    class Slow(ScriptedChatModel):
+        def complete(self, messages):
+            threads.append(threading.current_thread())
+            if ("triples" if '"triples"' in messages[0].content else "entities") == late:
+                assert go.wait(30)
+            return super().complete(messages)
+
+    def reply(messages):
+        if '"triples"' in messages[0].content:
+            return '{"triples": [["Ada", "met", "Bob"]]}'
+        return '{"named_entities": ["Ada", "Bob"]}'
+
+    config = HippoConfig(call_timeout=0.1, tries=1)
+    with HippoRAG(Slow(reply), HashEmbedder(), store=tmp_path / "m", config=config) as memory:
+        old = [Passage("Ada met Bob.", id="deleted"), Passage("Ada met Bob!", id="edited")]
+        assert len(memory.add(old, on_error="skip").failed) == 2
+        memory.delete(["deleted"])
+        memory.add([Passage("It rained.", id="edited")], openie=TableOpenIE())
+        go.set()
+        for thread in threads:
+            thread.join()
+        assert len(memory._models.chat.calls) == 2 + 2 * (late == "triples")
+        assert memory.forget_pending() == 0
