@@ -136,6 +136,7 @@ class IndexingError(HippoError):
         failed: Reason by passage id.
         indexed: Whether the call's passages are visible all the same, as far as they were read.
         retry: What to do to read the rest.
+        usage: The `Usage` of the call; None where it is not known.
     """
 
     def __init__(
@@ -144,10 +145,12 @@ class IndexingError(HippoError):
         *,
         indexed: bool = False,
         retry: str = "add the same passages again",
+        usage: Any = None,
     ) -> None:
         self.failed = dict(failed)
         self.indexed = indexed
         self.retry = retry
+        self.usage = usage
         first_id, first_reason = next(iter(self.failed.items()), ("", "unknown"))
         begun = f"{len(self.failed)} passages could not be read"
         first = f"(first: {first_id!r}: {first_reason})"
@@ -159,7 +162,7 @@ class IndexingError(HippoError):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = partial(type(self), indexed=self.indexed, retry=self.retry)
+        made = partial(type(self), indexed=self.indexed, retry=self.retry, usage=self.usage)
         return made, (self.failed,)
 
 

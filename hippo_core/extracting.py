@@ -8,12 +8,14 @@ from dataclasses import replace
 
 from hippo_core.embedding import Embedding
 from hippo_core.errors import (
+    EXCERPT,
     BudgetExceededError,
     ContextTooLongError,
     InputError,
     ModelError,
     ModelRequiredError,
     ParseError,
+    PermanentModelError,
 )
 from hippo_core.flows import Each, Extract, Flow, Meter, Models
 from hippo_core.index import HippoIndex
@@ -25,6 +27,8 @@ from hippo_core.records import PART, part_key, text_key
 from hippo_core.types import Extraction, Passage, Progress, Status
 
 OnProgress = Callable[[Progress], None]
+
+HOPELESS = 10  # passages in a row that fail alike before the others are not tried
 
 
 class Extracting:
@@ -63,7 +67,9 @@ class Extracting:
         self._ids = {key: passage.id for key, passage in passages.items()}
         tally = _Tally(len(missing), meter, progress)
         pieces = pieces_for(self._index, self._models)
-        outcomes = yield Each([self._attempt(k, passages[k], pieces, tally) for k in missing])
+        streak = _Streak()
+        attempts = [self._attempt(k, passages[k], pieces, streak, tally) for k in missing]
+        outcomes = yield Each(attempts)
         read = {k: e for k, e in zip(missing, outcomes, strict=True) if isinstance(e, Extraction)}
         for outcome in outcomes:
             if isinstance(outcome, BudgetExceededError):
@@ -80,10 +86,11 @@ class Extracting:
     # -- one text -----------------------------------------------------------------------------
 
     def _attempt(
-        self, key: str, passage: Passage, pieces: Pieces, tally: _Tally
+        self, key: str, passage: Passage, pieces: Pieces, streak: _Streak, tally: _Tally
     ) -> Flow[Extraction | BudgetExceededError]:
         """Read one passage and keep what was read; a failure becomes a value that says why."""
         try:
+            streak.check()
             if self._models.openie is not None:
                 extraction = checked_extraction((yield Extract(passage.full_text)))
                 self._keep(key, extraction)
@@ -92,7 +99,10 @@ class Extracting:
         except BudgetExceededError as error:
             return error  # so that the calls of others that run come to their end
         except (ModelError, ParseError, InputError) as error:
+            streak.add(error)
             extraction = Extraction(status=Status.FAILED, reason=_storable(str(error)))
+        else:
+            streak.end()
         extraction = with_status(extraction)
         tally.passage_read(extraction)
         return extraction
@@ -260,6 +270,48 @@ def finished_extractions(
     with index.store.read() as reader:
         known = reader.extractions(index.namespace, keys, extractor=extractor)
     return {key: extraction for key, extraction in known.items() if extraction.status.finished}
+
+
+class _Streak:
+    """Notices passages whose calls fail alike, one after the other: the others would fail too.
+
+    So a wrong key, or a server that is gone, costs no call for each of ten thousand passages.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._how: tuple[type, str] | None = None
+        self._times = 0
+
+    def check(self) -> None:
+        """Refuse one more call.
+
+        Raises:
+            PermanentModelError: The last ones all failed, and all alike.
+        """
+        with self._lock:
+            if self._how is not None and self._times >= HOPELESS:
+                raise PermanentModelError(
+                    f"not asked: {self._times} passages in a row failed alike, the last with "
+                    f"{self._how[1]}"
+                )
+
+    def add(self, error: Exception) -> None:
+        """Count a failure; one that is of its own passage ends the streak."""
+        if not isinstance(error, ModelError) or isinstance(error, ContextTooLongError):
+            self.end()
+            return
+        how = type(error), str(error)[:EXCERPT]
+        with self._lock:
+            if self._times >= HOPELESS:
+                return  # a refusal of our own, or a call that was under way
+            self._times = self._times + 1 if how == self._how else 1
+            self._how = how
+
+    def end(self) -> None:
+        """Begin anew after a success."""
+        with self._lock:
+            self._how, self._times = None, 0
 
 
 class _Tally:

@@ -20,9 +20,11 @@ from hippo_core.indexing import Indexing
 from hippo_core.inputs import (
     Chosen,
     OnError,
+    check_call,
     check_methods,
     check_option,
     check_ports,
+    check_prices,
     checked_choice,
     checked_extractions,
     checked_passages,
@@ -86,7 +88,7 @@ class Filling(Handle):
             ModelError: The embedder failed; what was read is kept.
             SynonymyError: The embedder does not fit the synonymy threshold; what was read is kept.
         """
-        meter = Meter(budget)
+        meter = _meter(budget, progress)
         models = self._for_call(chat_model, openie)
         flow = self._add_flow(
             passages, models, meter, edges=edges, on_error=on_error, progress=progress
@@ -105,7 +107,7 @@ class Filling(Handle):
         budget: Budget | None = None,
     ) -> IndexReport:
         """Do what `add` does, without blocking the event loop."""
-        meter = Meter(budget)
+        meter = _meter(budget, progress)
         models = self._for_call(chat_model, openie)
         flow = self._add_flow(
             passages, models, meter, edges=edges, on_error=on_error, progress=progress
@@ -163,6 +165,7 @@ class Filling(Handle):
             InputError: A passage cannot be used.
             ModelRequiredError: Passages would have to be read, and there is nothing to read them.
         """
+        check_prices(prices)
         models = self._for_call(None, openie)
         plan = plan_of(self._index, checked_passages(passages), None, {})
         return estimate(plan, self._index, models, _extractor(models), prices)
@@ -224,7 +227,7 @@ class Filling(Handle):
             openie: As in `add`: so what a chat model cannot read, rules may.
             budget: As in `add`.
         """
-        meter = Meter(budget)
+        meter = _meter(budget, progress)
         models = self._for_call(chat_model, openie)
         flow = self._retry_flow(models, meter, progress)
         return self._driver(models, meter).run(flow)
@@ -238,7 +241,7 @@ class Filling(Handle):
         budget: Budget | None = None,
     ) -> IndexReport:
         """Do what `retry_failed` does, without blocking the event loop."""
-        meter = Meter(budget)
+        meter = _meter(budget, progress)
         models = self._for_call(chat_model, openie)
         flow = self._retry_flow(models, meter, progress)
         return await self._driver(models, meter).arun(flow)
@@ -269,7 +272,7 @@ class Filling(Handle):
             openie: As in `add`.
             budget: As in `add`.
         """
-        meter = Meter(budget)
+        meter = _meter(budget, progress)
         models = self._for_call(chat_model, openie)
         chosen = None if ids is None and where is None else checked_choice(ids, where, None)
         flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)
@@ -287,7 +290,7 @@ class Filling(Handle):
         budget: Budget | None = None,
     ) -> IndexReport:
         """Do what `reextract` does, without blocking the event loop."""
-        meter = Meter(budget)
+        meter = _meter(budget, progress)
         models = self._for_call(chat_model, openie)
         chosen = None if ids is None and where is None else checked_choice(ids, where, None)
         flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)
@@ -408,6 +411,11 @@ class Filling(Handle):
 
     def _indexing(self, models: Models) -> Indexing:
         return Indexing(self._index, self._embedding, models, _extractor(models))
+
+
+def _meter(budget: Budget | None, progress: OnProgress | None) -> Meter:
+    check_call(budget, progress)
+    return Meter(budget)
 
 
 def _extractor(models: Models) -> str:

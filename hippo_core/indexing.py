@@ -79,7 +79,7 @@ class Indexing:
         failed = failures(_by_id(plan, extractions))
         if on_error == "raise" and failed:
             retry = "call reextract() again" if again else "add the same passages again"
-            raise IndexingError(failed, retry=retry)
+            raise IndexingError(failed, retry=retry, usage=meter.usage)
         extractions = self._extracting.or_earlier(extractions, keep_finished=not again)
         by_id = _by_id(plan, extractions)
         stored = [StoredPassage(plan.changed[i], extraction) for i, extraction in by_id.items()]

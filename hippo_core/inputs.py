@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, Literal, NamedTuple, get_args
 
 from hippo_core.config import HippoConfig
+from hippo_core.costs import Budget, Prices
 from hippo_core.errors import ConfigError, InputError
 from hippo_core.ports import ChatModel, OpenIE, RecognitionMemory
 from hippo_core.text import canonical_json, content_id
@@ -56,6 +57,34 @@ def check_methods(part: object, name: str, methods: Sequence[str]) -> None:
                 "framework's model with LangChainChatModel, LangChainEmbedder or a class of your "
                 "own"
             )
+
+
+def check_call(budget: object, progress: object = None) -> None:
+    """Refuse what is no budget and no callback, before anything is paid for.
+
+    Raises:
+        TypeError: One of them is of another kind.
+    """
+    if budget is not None and not isinstance(budget, Budget):
+        raise TypeError(
+            f"budget must be a Budget, such as Budget(calls=100), got {type(budget).__name__}"
+        )
+    if progress is not None and not callable(progress):
+        raise TypeError(
+            f"progress must be a function that is given a Progress, got {type(progress).__name__}"
+        )
+
+
+def check_prices(prices: object) -> None:
+    """Refuse what are no prices.
+
+    Raises:
+        TypeError: They are of another kind.
+    """
+    if prices is not None and not isinstance(prices, Prices):
+        raise TypeError(
+            f"prices must be a Prices, such as Prices(input=0.5), got {type(prices).__name__}"
+        )
 
 
 def checked_passages(passages: Iterable[Passage | str]) -> list[Passage]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from hippo_core.accounts import Account, Ticket
 from hippo_core.calls import accept
-from hippo_core.errors import TransientModelError
+from hippo_core.errors import ClosedError, TransientModelError
 from hippo_core.flows import Complete, Embed, Meter, Request
 from hippo_core.sdk_errors import without_secrets
 from hippo_core.timeouts import Outcome
@@ -101,6 +101,8 @@ def _take_late(
         reply = accept(request, outcome.value(), seconds, ticket.settle, counted)
         if isinstance(request, Complete) and request.late is not None:
             request.late(reply)
+    except ClosedError:
+        log.warning("a reply came after its call_timeout, when the memory was closed: it is lost")
     except Exception:  # whatever the port gave, or keeping it raised: nobody else would see it
         log.exception("a reply that came after its call_timeout could not be kept")
     finally:

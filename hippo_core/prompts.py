@@ -93,6 +93,12 @@ class Prompts:
         if not isinstance(self.example, PromptExample):
             kind = type(self.example).__name__
             raise ConfigError(f"example must be a PromptExample, got {kind}")
+        for name, place in _PLACES.items():
+            if place not in getattr(self, name):
+                raise ConfigError(
+                    f"{name} must have {place} in it, for what goes there; got "
+                    f"{getattr(self, name)!r:.80}"
+                )
         if not self.answer_label.strip():
             raise ConfigError("answer_label must not be blank: it says where the answer begins")
 
@@ -293,5 +299,12 @@ def _entities_json(entities: Sequence[str]) -> str:
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
+
+_PLACES = {
+    "recognition_task": "{limit}",
+    "reading_task": "{answer}",
+    "shape_rule": "{shape}",
+    "complaint_text": "{problem}",
+}
 
 _SEPARATORS = re.compile("[\u000b\u000c\u001c-\u001e\u0085\u2028\u2029]")

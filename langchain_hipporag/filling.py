@@ -157,7 +157,7 @@ class FillingRetriever(BaseRetriever):
             **options: What `from_models` takes.
         """
         retriever = cls.from_models(persist_directory=persist_directory, **options)
-        with _closed_on_error(retriever.hippo):
+        with _closed_on_error(retriever.hippo, is_kept=persist_directory is not None):
             retriever.add_documents(
                 documents,
                 ids=ids,
@@ -187,7 +187,7 @@ class FillingRetriever(BaseRetriever):
         retriever = await asyncio.to_thread(
             cls.from_models, persist_directory=persist_directory, **options
         )
-        with _closed_on_error(retriever.hippo):
+        with _closed_on_error(retriever.hippo, is_kept=persist_directory is not None):
             await retriever.aadd_documents(
                 documents,
                 ids=ids,
@@ -410,11 +410,16 @@ class FillingRetriever(BaseRetriever):
 
 
 @contextmanager
-def _closed_on_error(hippo: HippoRAG) -> Iterator[None]:
+def _closed_on_error(hippo: HippoRAG, *, is_kept: bool = True) -> Iterator[None]:
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         hippo.close()
+        if not is_kept:
+            error.add_note(
+                "This memory had no persist_directory, so it is gone with all that was read: give "
+                "one, or take from_models() and add_documents(), which can be called again."
+            )
         raise
 
 

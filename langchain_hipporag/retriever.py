@@ -203,4 +203,6 @@ class HippoRAGRetriever(FillingRetriever):
     # -- parts --------------------------------------------------------------------------------
 
     def _documents(self, found: Retrieval) -> list[Document]:
+        if found.detail:
+            _logger.warning("retrieved on the path %r: %s", found.path.value, found.detail)
         return [to_scored_document(hit, include_triples=self.include_triples) for hit in found]

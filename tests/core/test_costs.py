@@ -1,6 +1,7 @@
 """What adding costs: told before, kept within a budget, and paid once."""
 
 import json
+import pickle
 import time
 from dataclasses import replace
 from itertools import count
@@ -20,10 +21,12 @@ from hippo_core import (
     IndexingError,
     ModelRequiredError,
     Passage,
+    PermanentModelError,
     Prices,
     StageUsage,
     Usage,
 )
+from hippo_core.extracting import HOPELESS
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 from hippo_core.tokens import counted_by
 
@@ -301,3 +304,61 @@ def test_passages_in_pieces_keep_the_budget(open_memory):
     chat.calls.clear()
     memory.add([long])
     assert len(chat.calls) == calls
+
+
+# -- what is no use is not paid for ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"budget": 5}, {"budget": {"calls": 5}}, {"progress": True}, {"progress": "bar"}]
+)
+async def test_what_is_no_budget_or_callback_is_refused_before_a_call(open_memory, chat, wrong):
+    memory = open_memory(chat, HashEmbedder())
+    with pytest.raises(TypeError, match=next(iter(wrong))):
+        memory.add(PASSAGES, **wrong)
+    with pytest.raises(TypeError, match=next(iter(wrong))):
+        await memory.aadd(PASSAGES, **wrong)
+    with pytest.raises(TypeError, match="prices"):
+        memory.estimate(PASSAGES, prices={"input": 1})
+    assert not chat.calls
+
+
+MANY = [Passage(f"Traveller {n} slept.", id=f"m{n}") for n in range(60)]
+
+
+@pytest.mark.parametrize("how", ["threads", "loop"])
+async def test_a_failure_that_all_passages_share_is_not_paid_for_by_each(open_memory, how):
+    broken = ScriptedChatModel(lambda _: PermanentModelError("401: wrong key"))
+    memory = open_memory(broken, HashEmbedder(), config=HippoConfig(concurrency=2))
+    if how == "loop":
+        report = await memory.aadd(MANY, on_error="skip")
+    else:
+        report = memory.add(MANY, on_error="skip")
+    assert len(report.failed) == len(MANY)
+    assert all("401: wrong key" in reason for reason in report.failed.values())
+    assert HOPELESS <= len(broken.calls) <= HOPELESS + 2
+
+
+def test_failures_of_single_passages_stop_nobody(open_memory):
+    """Each of three fails in its own way, or a success comes in between."""
+
+    def reply(messages):
+        n = int(messages[3].content.partition("Traveller ")[2].partition(" ")[0])
+        if n % 5 == 0:
+            return read(messages)
+        return PermanentModelError("refused by the content filter")
+
+    chat = ScriptedChatModel(reply)
+    memory = open_memory(chat, HashEmbedder(), config=HippoConfig(concurrency=1))
+    report = memory.add(MANY, on_error="skip")
+    assert len(report.failed) == 48
+    assert len(report.added) == 12
+
+
+def test_an_error_tells_what_was_spent(open_memory):
+    memory = open_memory(ScriptedChatModel(lambda _: "no"), HashEmbedder())
+    with pytest.raises(IndexingError) as caught:
+        memory.add(PASSAGES[:2])
+    assert caught.value.usage.chat_calls == 4
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.failed, again.usage) == (caught.value.failed, caught.value.usage)

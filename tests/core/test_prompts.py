@@ -242,13 +242,27 @@ def everything(prompts):
     )
 
 
+PLACES = {
+    "recognition_task": "{limit}",
+    "reading_task": "{answer}",
+    "shape_rule": "{shape}",
+    "complaint_text": "{problem}",
+}
+
+
+@pytest.mark.parametrize(("name", "place"), PLACES.items())
+def test_a_text_that_has_lost_the_place_of_a_value_is_refused(name, place):
+    with pytest.raises(ConfigError, match=f"{name} must have {re.escape(place)}"):
+        replaced(**{name: "Reply in JSON."})
+
+
 TEXTS = [f.name for f in fields(Prompts) if f.name not in ("example", "version")]
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_text_is_asked_and_none_of_the_default_is_left_where_it_is_replaced(name):
     ours = getattr(Prompts(), name)
-    asked = everything(replaced(**{name: "Ödland"}))
+    asked = everything(replaced(**{name: f"Ödland{PLACES.get(name, '')}"}))
     assert "Ödland" in asked
     first = ours.partition("{")[0] if name != "reading_task" else ours.partition("\n")[0]
     if not name.endswith("_label"):
@@ -398,13 +412,11 @@ EXTRACTING += ["passage_label", "entities_label"]
 
 @pytest.mark.parametrize("name", [*TEXTS, "version"])
 def test_other_words_for_extraction_are_another_extractor_and_for_questions_are_not(name):
-    other = fingerprint(replaced(**{name: "Ödland"}))
+    place = PLACES.get(name, "")
+    other = fingerprint(replaced(**{name: f"Ödland{place}"}))
     assert (other != PROMPTS_VERSION) == (name in (*EXTRACTING, "version"))
-    assert (
-        other
-        == fingerprint(replaced(**{name: "Ödland"}))
-        != fingerprint(replaced(**{name: "Einöde", "version": "b"}))
-    )
+    assert other == fingerprint(replaced(**{name: f"Ödland{place}"}))
+    assert other != fingerprint(replaced(**{name: f"Einöde{place}", "version": "b"}))
 
 
 def test_a_subclass_is_another_extractor_by_name_and_version():
