@@ -80,6 +80,7 @@ class Passage:
     title: str = ""
     source_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    embed_text: str = ""
 
     @property
     def full_text(self) -> str:
