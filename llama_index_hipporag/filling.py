@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.ingestion import arun_transformations, run_transformations
@@ -205,8 +205,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         """Delete nodes and all that no other uses, in one batch; unknown ids are left alone."""
         deleted = self.hippo.delete(list(node_ids)).deleted
         if delete_from_docstore:
-            for id_ in deleted:
-                self.docstore.delete_document(id_, raise_error=False)
+            self._forget(deleted)
 
     async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
@@ -214,9 +213,8 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         """Do what `delete_nodes` does, without blocking the event loop."""
         deleted = (await self.hippo.adelete(list(node_ids))).deleted
         if delete_from_docstore:
-            docstore = await asyncio.to_thread(lambda: self.docstore)
-            for id_ in deleted:
-                await docstore.adelete_document(id_, raise_error=False)
+            # By the docstore's sync methods: its async one leaves the id among its document's.
+            await asyncio.to_thread(self._forget, deleted)
 
     def delete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
@@ -236,8 +234,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         if report.not_found:
             _logger.warning("no node of the document %r is there, nothing deleted", ref_doc_id)
         elif delete_from_docstore:
-            docstore = await asyncio.to_thread(lambda: self.docstore)
-            await docstore.adelete_ref_doc(ref_doc_id, raise_error=False)
+            await asyncio.to_thread(lambda: self.docstore.delete_ref_doc(ref_doc_id, False))
 
     # -- what BaseIndex asks for, whose own methods are all replaced --------------------------
 
@@ -284,21 +281,38 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         with telling_progress(options.get("progress"), show=self._show_progress) as progress:
             options["progress"] = progress
             report = self.hippo.add(passages, **options)
-        outcome = _outcome(passages, report)
-        self.docstore.add_documents(outcome.nodes)
-        for id_, hash_ in outcome.finished(batch.hashes):
-            self.docstore.set_document_hash(id_, hash_)
+        self._keep(passages, report, batch.hashes)
 
     async def _aput(self, batch: _Batch, options: AddOptions) -> None:
         passages = await asyncio.to_thread(self._passages, batch)
         with telling_progress(options.get("progress"), show=self._show_progress) as progress:
             options["progress"] = progress
             report = await self.hippo.aadd(passages, **options)
-        outcome = await asyncio.to_thread(_outcome, passages, report)
-        docstore = await asyncio.to_thread(lambda: self.docstore)
-        await docstore.async_add_documents(outcome.nodes)
-        for id_, hash_ in outcome.finished(batch.hashes):
-            await docstore.aset_document_hash(id_, hash_)
+        await asyncio.to_thread(self._keep, passages, report, batch.hashes)
+
+    def _keep(
+        self, passages: Sequence[Passage], report: IndexReport, hashes: Mapping[str, str]
+    ) -> None:
+        """Tell the docstore what is in the memory now, and the log what is not whole."""
+        unread = {**report.failed, **report.partial}
+        if unread:
+            _logger.warning(
+                "%d nodes could not be read and %d only in part; insert or refresh them again to "
+                "retry: %s",
+                len(report.failed),
+                len(report.partial),
+                unread,
+            )
+        there = set(report.ids)
+        docstore = self.docstore
+        docstore.add_documents([to_node(passage) for passage in passages if passage.id in there])
+        unfinished = {passage.source_id for passage in passages if passage.id in unread}
+        for id_ in hashes.keys() - unfinished:
+            docstore.set_document_hash(id_, hashes[id_])
+
+    def _forget(self, node_ids: Iterable[str]) -> None:
+        for id_ in node_ids:
+            self.docstore.delete_document(id_, raise_error=False)
 
     def _replace(self, documents: Sequence[Document], options: AddOptions) -> None:
         if not documents:
@@ -343,16 +357,6 @@ class _Batch:
     hashes: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Outcome(NamedTuple):
-    """What is in the memory now."""
-
-    nodes: list[BaseNode]
-    unfinished: set[str | None]  # ids of documents of which something is to be read again
-
-    def finished(self, hashes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        return ((id_, hash_) for id_, hash_ in hashes.items() if id_ not in self.unfinished)
-
-
 class _Known:
     """What the memory holds of documents."""
 
@@ -378,21 +382,3 @@ class _Known:
                 found.setdefault(passage.source_id, set()).add(hash_)
         single = {id_: hashes.pop() for id_, hashes in found.items() if len(hashes) == 1}
         return {id_: hash_ for id_, hash_ in single.items() if hash_ is not None}
-
-
-def _outcome(passages: Sequence[Passage], report: IndexReport) -> _Outcome:
-    """Say what was added, and log what is not whole."""
-    unread = {**report.failed, **report.partial}
-    if unread:
-        _logger.warning(
-            "%d nodes could not be read and %d only in part; insert or refresh them again to "
-            "retry: %s",
-            len(report.failed),
-            len(report.partial),
-            unread,
-        )
-    there = set(report.ids)
-    return _Outcome(
-        [to_node(passage) for passage in passages if passage.id in there],
-        {passage.source_id for passage in passages if passage.id in unread},
-    )
