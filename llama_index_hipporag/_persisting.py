@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class Opened:
     hippo: HippoRAG
     struct: HippoRAGIndexStruct
     reading: Reading
-    llm: LLM | None
+    llm: LLM | None = field(repr=False)  # what LlamaIndex prints of a model may hold its key
     is_own: bool
     """Whether the index opened it."""
     is_kept: bool

@@ -47,14 +47,19 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         return replace(self.hippo.config, recognition_memory=False)
 
     @property
+    def object_map(self) -> dict[str, Any]:
+        """What index nodes refer to, by their `index_id`; it ends with the process."""
+        return self._object_map
+
+    @property
     def docstore(self) -> BaseDocumentStore:
         """The storage context's docstore, with the nodes of a memory that was there before."""
         if self._is_docstore_behind:
-            self._is_docstore_behind = False
             known = _Known(self.hippo)
             self._docstore.add_documents([to_node(passage) for passage in known.passages])
             for id_, hash_ in known.hashes().items():
                 self._docstore.set_document_hash(id_, hash_)
+            self._is_docstore_behind = False
         return self._docstore
 
     @property

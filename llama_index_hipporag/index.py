@@ -312,7 +312,6 @@ class HippoRAGIndex(FillingIndex):
             include_triples,
             score_mode,
             callback_manager=self._callback_manager,
-            object_map=self._object_map,
             verbose=verbose,
         )
 

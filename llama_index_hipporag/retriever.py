@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
@@ -36,14 +36,14 @@ class HippoRAGRetriever(BaseRetriever):
         score_mode: Literal["ppr", "relative"] = "relative",
         *,
         callback_manager: CallbackManager | None = None,
-        object_map: dict[str, Any] | None = None,
         verbose: bool = False,
     ) -> None:
         if isinstance(similarity_top_k, bool) or not isinstance(similarity_top_k, int):
             raise InputError(f"similarity_top_k must be a whole number, got {similarity_top_k!r}")
         if similarity_top_k < 1:
             raise InputError(f"similarity_top_k must be at least 1, got {similarity_top_k}")
-        super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        self.object_map = index.object_map  # the index's own, which grows with it
         self.similarity_top_k = similarity_top_k
         self._index = index
         self._where = to_where(filters)
