@@ -16,6 +16,7 @@ from llama_index.core.constants import DATA_KEY, TYPE_KEY
 from llama_index.core.schema import (
     BaseNode,
     Document,
+    IndexNode,
     MetadataMode,
     NodeRelationship,
     NodeWithScore,
@@ -126,19 +127,27 @@ def _beside(
     node: BaseNode, text: str, hash_: str | None, encoder: MetadataEncoder | None
 ) -> dict[str, Any]:
     """Give what a node has beside id, metadata and the text that was read, as JSON."""
+    kept = _as_json(node, encoder, without={"id_", "metadata", "embedding"})
+    if kept[DATA_KEY].get("text") == text:
+        del kept[DATA_KEY]["text"]
+    return kept if hash_ is None else {**kept, _DOCUMENT_HASH: hash_}
+
+
+def _as_json(node: BaseNode, encoder: MetadataEncoder | None, without: set[str]) -> dict[str, Any]:
+    """Write a node as LlamaIndex's docstore does, with no more than differs from the defaults."""
     data = node.model_dump(
         mode="json",
-        exclude={"id_", "metadata", "embedding"},
+        exclude=without,
         exclude_defaults=True,
         # Relationships hold metadata too, of other nodes: these are looked at, never asked for.
         fallback=encoder or str,
     )
     if isinstance(node, Document):
         del data["text"]  # which stands in its text_resource too
-    elif data.get("text") == text:
-        del data["text"]
-    kept = {TYPE_KEY: str(getattr(kind := node.get_type(), "value", kind)), DATA_KEY: data}
-    return kept if hash_ is None else {**kept, _DOCUMENT_HASH: hash_}
+    if isinstance(node, IndexNode) and isinstance(node.obj, BaseNode):
+        data["obj"] = _as_json(node.obj, encoder, without={"embedding"})
+    kind = node.get_type()
+    return {TYPE_KEY: str(getattr(kind, "value", kind)), DATA_KEY: data}
 
 
 def _encoded(value: Any, encoder: MetadataEncoder | None) -> Any:

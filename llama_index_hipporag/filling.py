@@ -48,7 +48,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
 
     @property
     def object_map(self) -> dict[str, Any]:
-        """What index nodes refer to, by their `index_id`; it ends with the process."""
+        """What index nodes refer to that is no node, by `index_id`; it ends with the process."""
         return self._object_map
 
     @property
@@ -272,14 +272,14 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         return _Batch(nodes, hashes)
 
     def _passages(self, batch: _Batch) -> list[Passage]:
-        """Give the passages of nodes; what an index node refers to stays in this process."""
-        nodes = []
-        for node in batch.nodes:
-            if isinstance(node, IndexNode) and node.obj is not None:
-                self._object_map[node.index_id] = node.obj
-                node = node.model_copy(update={"obj": None})
-            nodes.append(node)
-        return self._reading.passages(nodes, batch.hashes)
+        return self._reading.passages(map(self._alone, batch.nodes), batch.hashes)
+
+    def _alone(self, node: BaseNode) -> BaseNode:
+        """Give a node without what it refers to, unless that is a node."""
+        if not isinstance(node, IndexNode) or node.obj is None or isinstance(node.obj, BaseNode):
+            return node
+        self._object_map[node.index_id] = node.obj
+        return node.model_copy(update={"obj": None})
 
     def _put(self, batch: _Batch, options: AddOptions) -> None:
         passages = self._passages(batch)

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from llama_index.core import Settings, StorageContext
+from llama_index.core import StorageContext
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import Document, MetadataMode, TextNode, TransformComponent
@@ -12,15 +12,13 @@ from hippo_core import (
     Budget,
     BudgetExceededError,
     Edge,
-    HippoConfig,
     HippoRAG,
     IndexingError,
     InputError,
-    ModelRequiredError,
     Prices,
 )
-from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
-from llama_index_hipporag import HippoRAGIndex, LlamaIndexEmbedder
+from hippo_core.testing import ScriptedChatModel
+from llama_index_hipporag import HippoRAGIndex
 
 
 def found(index, question):
@@ -326,91 +324,6 @@ async def test_inserts_take_edges_by_node_and_by_document(llama_empty, nodes, qu
     assert "Hippos swim in the Nile, a river." in dict(found(llama_empty, question))
     await llama_empty.ainsert_nodes(nodes, edges=[])
     assert llama_empty.hippo.stats().user_edges == 0
-
-
-# -- models ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def unset(monkeypatch):
-    """Neither models nor the packages of LlamaIndex's defaults."""
-    monkeypatch.setattr(Settings, "_llm", None)
-    monkeypatch.setattr(Settings, "_embed_model", None)
-    monkeypatch.delenv("IS_TESTING", raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    for name in ("llama_index.llms.openai", "llama_index.embeddings.openai"):
-        monkeypatch.setitem(__import__("sys").modules, name, None)
-
-
-def test_models_of_the_settings_are_used(
-    unset, llama_chat, words, nodes, llama, question, closing, core_chat
-):
-    Settings.llm, Settings.embed_model = llama_chat, words
-    calls = len(core_chat.calls)
-    index = closing(HippoRAGIndex(nodes))
-    assert found(index, question) == found(llama, question)
-    assert len(core_chat.calls) == calls + 12 + 2
-
-
-def test_without_an_llm_nothing_is_judged_and_reading_says_what_to_do(
-    unset, words, nodes, table, question, closing
-):
-    index = closing(HippoRAGIndex(embed_model=words))
-    with pytest.raises(ModelRequiredError, match=r"llm=.*Settings\.llm.*openie="):
-        index.insert_nodes(nodes)
-    with pytest.raises(ModelRequiredError, match=r"llm="):
-        index.estimate(nodes)
-    index.insert_nodes(nodes, openie=TableOpenIE(table))
-    rules = closing(HippoRAGIndex(nodes, embed_model=words, openie=TableOpenIE(table)))
-    assert found(index, question) == found(rules, question)
-
-
-async def test_an_llm_that_is_set_later_judges(
-    unset, words, nodes, table, question, closing, llama_chat, core_chat
-):
-    index = closing(HippoRAGIndex(embed_model=words))
-    index.insert_nodes(nodes, openie=TableOpenIE(table))
-    found(index, question)
-    Settings.llm = llama_chat
-    assert not core_chat.calls
-    await index.as_retriever().aretrieve(question)
-    assert len(core_chat.calls) == 1
-
-
-def test_without_an_embedding_model_the_error_says_what_to_do(unset, llama_chat):
-    with pytest.raises(ModelRequiredError, match=r"embed_model=.*Settings\.embed_model"):
-        HippoRAGIndex(llm=llama_chat)
-
-
-@pytest.mark.parametrize("models", [{"llm": "gpt"}, {"embed_model": "local"}])
-def test_only_models_are_taken(models, llama_chat, words):
-    with pytest.raises(TypeError, match="must be a LlamaIndex"):
-        HippoRAGIndex(**{"llm": llama_chat, "embed_model": words, **models})
-
-
-def test_a_memory_that_is_there_may_be_indexed_and_stays_open(core_chat, words, nodes, question):
-    with HippoRAG(core_chat, LlamaIndexEmbedder(words)) as memory:
-        memory.add(["Whales sing."])
-        index = HippoRAGIndex(nodes, hippo=memory)
-        assert len(index.docstore.docs) == 7
-        assert len(memory) == 7
-        with pytest.raises(InputError):
-            HippoRAGIndex([TextNode(text="x", metadata={"a": {1}})], hippo=memory)
-        assert len(memory) == 7
-
-
-def test_settings_of_the_memory_are_handed_on(nodes, table, words, closing, question):
-    index = closing(
-        HippoRAGIndex(
-            nodes,
-            embed_model=HashEmbedder(),
-            openie=TableOpenIE(table),
-            config=HippoConfig.dense(),
-            namespace="letters",
-        )
-    )
-    assert index.hippo.namespaces() == ["letters"]
-    assert index.hippo.retrieve(question).path == "dense: as configured"
 
 
 def test_progress_is_drawn_where_it_is_to_be_shown(models, nodes, llama_documents, closing, capsys):

@@ -10,7 +10,7 @@ import pytest
 from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import PrevNextNodePostprocessor
-from llama_index.core.schema import Document, MetadataMode
+from llama_index.core.schema import Document, IndexNode, MetadataMode, TextNode
 
 from hippo_core import EmbedderMismatchError, HippoRAG, NotAStoreError
 from hippo_core.testing import HashEmbedder, TableOpenIE
@@ -163,6 +163,21 @@ def test_a_passage_of_the_core_is_a_node_too(words, table, tmp_path, closing, mo
     assert {node.text for node in index.docstore.docs.values()} == set(table)
 
 
+def test_what_index_nodes_refer_to_comes_back_or_is_handed_in(models, tmp_path, closing, nodes):
+    whole = TextNode(id_="whole", text="Whales sing, and so on for many pages.")
+    other = closing(HippoRAGIndex([TextNode(id_="in", text="Cats purr loud.")], **models))
+    to_node = IndexNode(text="Whales sing.", index_id="w", obj=whole)
+    to_retriever = IndexNode(text="Cats purr.", index_id="c", obj=other.as_retriever())
+    index = closing(HippoRAGIndex([to_node, to_retriever], **models))
+    index.persist(tmp_path / "p")
+    again = {"objects": [to_retriever], **models}
+    loaded = closing(HippoRAGIndex.from_persist_dir(tmp_path / "p", **again))
+    for asked in (index, loaded):
+        retriever = asked.as_retriever(similarity_top_k=1)
+        assert retriever.retrieve("Do whales sing?")[0].node_id == "whole"
+        assert retriever.retrieve("Do cats purr?")[0].node_id == "in"
+
+
 # -- what is not there -----------------------------------------------------------------------------
 
 
@@ -225,7 +240,8 @@ def test_a_memory_that_no_remote_file_system_can_hold_is_warned_of(split):
         split.storage_context.persist("p", fs=fsspec.filesystem("memory"))
 
 
-def test_no_url_of_a_database_is_kept(split):
-    struct = split.index_struct
-    assert struct.folder == ""
-    assert "postgresql" not in struct.to_json()
+def test_no_url_of_a_database_is_kept(split, models):
+    url = "postgresql://ada:hunter2@server/db"
+    index = HippoRAGIndex(hippo=split.hippo, persist_directory=url, **models)
+    assert index.index_struct.folder == ""
+    assert "hunter2" not in str(index.storage_context.index_store.to_dict())
