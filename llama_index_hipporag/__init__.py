@@ -1,4 +1,4 @@
-"""HippoRAG and HippoRAG 2 with LlamaIndex's models."""
+"""HippoRAG and HippoRAG 2 as a LlamaIndex index and retriever."""
 
 from hippo_core import MissingDependencyError as _MissingDependencyError
 
@@ -7,9 +7,18 @@ try:
 except ImportError as error:
     raise _MissingDependencyError("llama-index-core", "llama-index") from error
 
+from llama_index_hipporag._events import HippoRAGProgressEvent, HippoRAGRetrievalEvent
 from llama_index_hipporag._models import LlamaIndexChatModel, LlamaIndexEmbedder
+from llama_index_hipporag.index import HippoRAGIndex
+from llama_index_hipporag.retriever import HippoRAGRetriever
+from llama_index_hipporag.tool import hipporag_tool
 
 __all__ = [
+    "HippoRAGIndex",
+    "HippoRAGProgressEvent",
+    "HippoRAGRetrievalEvent",
+    "HippoRAGRetriever",
     "LlamaIndexChatModel",
     "LlamaIndexEmbedder",
+    "hipporag_tool",
 ]

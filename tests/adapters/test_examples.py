@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("example", ["hipporag_core.py", "langchain_rag.py"])
+@pytest.mark.parametrize("example", ["hipporag_core.py", "langchain_rag.py", "llama_index_rag.py"])
 def test_an_example_runs(example, tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HIPPO_")}
     environment["PYTHONPATH"] = str(ROOT)

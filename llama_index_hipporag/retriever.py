@@ -1,0 +1,75 @@
+"""HippoRAG as a LlamaIndex retriever."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.vector_stores.types import MetadataFilters
+
+from hippo_core import InputError, Retrieval
+from llama_index_hipporag._convert import to_scored_node
+from llama_index_hipporag._events import tell_retrieval
+from llama_index_hipporag._filters import to_where
+from llama_index_hipporag.filling import FillingIndex
+
+
+class HippoRAGRetriever(BaseRetriever):
+    """Retrieve by a knowledge graph of your nodes and Personalized PageRank over it.
+
+    `HippoRAGIndex.as_retriever` makes one, and documents the arguments. A query is linked to the
+    graph by its `query_str`; custom embedding strings, such as HyDE's, and a ready embedding are
+    not used, as one query is compared with passages and triples.
+
+    Each retrieval sends a HippoRAGRetrievalEvent to LlamaIndex's event handlers, inside of its
+    span: the path that it took, what went wrong on it, the linked triples, and what it cost.
+    """
+
+    def __init__(
+        self,
+        index: FillingIndex,
+        similarity_top_k: int = 5,
+        filters: MetadataFilters | None = None,
+        include_triples: bool = False,
+        score_mode: Literal["ppr", "relative"] = "relative",
+        *,
+        callback_manager: CallbackManager | None = None,
+        verbose: bool = False,
+    ) -> None:
+        if isinstance(similarity_top_k, bool) or not isinstance(similarity_top_k, int):
+            raise InputError(f"similarity_top_k must be a whole number, got {similarity_top_k!r}")
+        if similarity_top_k < 1:
+            raise InputError(f"similarity_top_k must be at least 1, got {similarity_top_k}")
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        self.object_map = index.object_map  # the index's own, which grows with it
+        self.similarity_top_k = similarity_top_k
+        self._index = index
+        self._where = to_where(filters)
+        self._include_triples = include_triples
+        self._score_mode = score_mode
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = self._index.hippo.retrieve(
+            query_bundle.query_str,
+            k=self.similarity_top_k,
+            where=self._where,
+            score_mode=self._score_mode,
+            config=self._index.query_config,
+        )
+        return self._nodes(found)
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = await self._index.hippo.aretrieve(
+            query_bundle.query_str,
+            k=self.similarity_top_k,
+            where=self._where,
+            score_mode=self._score_mode,
+            config=self._index.query_config,
+        )
+        return self._nodes(found)
+
+    def _nodes(self, found: Retrieval) -> list[NodeWithScore]:
+        tell_retrieval(found)
+        return [to_scored_node(hit, include_triples=self._include_triples) for hit in found]
