@@ -23,10 +23,12 @@ from hippo_core import (
     Passage,
     PermanentModelError,
     Prices,
+    Prompts,
     StageUsage,
     Usage,
 )
 from hippo_core.extracting import HOPELESS
+from hippo_core.pieces import prompt_tokens
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 from hippo_core.tokens import counted_by
 
@@ -78,6 +80,9 @@ def test_calls_and_prompts_are_as_they_will_be(open_memory, chat):
     assert told.usage.stages["triples"].input_tokens == pytest.approx(
         paid.stages["triples"].input_tokens, rel=0.15
     )
+    # The prompt for triples names the entities as well.
+    alone = sum(prompt_tokens(Prompts().triples(p.full_text, ())) for p in PASSAGES)
+    assert told.usage.stages["triples"].input_tokens > alone + 20 * len(PASSAGES)
     assert told.usage.stages["embedding"].texts >= len(PASSAGES)
     assert told.counted_by == counted_by()
 

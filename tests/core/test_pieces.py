@@ -166,8 +166,9 @@ def test_a_piece_that_cannot_be_read_fails_the_passage_and_is_all_that_is_asked_
     (broken,) = {text for text in chat.read if "P31 knew" in text}
     chat.fails.clear()
     chat.read.clear()
+    assert memory.estimate([LONG]).usage.chat_calls == 2
     memory.add([LONG])
-    assert set(chat.read) == {broken}
+    assert chat.read == [broken] * 2
     assert set(memory.extractions()["long"].triples) == triples(60)
 
 
