@@ -16,6 +16,8 @@ T = TypeVar("T")
 LIMIT = 200
 """Entities, and triples, that one reply may give; the rest is dropped and counted."""
 OVER_THE_LIMIT = "over the limit"
+CUT_OFF = "cut off"
+"""Of an item that the end of the reply cut."""
 
 PLACEHOLDERS = frozenset(
     ("none", "n/a", "null", "unknown", "not applicable", "not specified", "no relation")
@@ -35,7 +37,7 @@ class Parsed(NamedTuple, Generic[T]):
 
     value: T
     dropped: dict[str, int]
-    """Items that could not be used, by kind; "cut off" is an item that the end of the reply cut."""
+    """Items that could not be used, by kind; see `CUT_OFF` and `ECHO`."""
     repaired: bool
     """Whether it was JSON only after a repair."""
 
@@ -178,7 +180,7 @@ def field(record: dict[str, object], names: Sequence[str]) -> tuple[object] | No
 def emptiness(item: object) -> str | None:
     """Say in which way an item says nothing, if it does."""
     if item == CUT:
-        return "cut off"
+        return CUT_OFF
     text = "" if item is None else text_of(item)
     if text == "":
         return "blank"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from hippo_core._reply_lists import CUT_OFF
 from hippo_core.control_tokens import as_written, broken_up
 from hippo_core.costs import Stage
 from hippo_core.errors import EXCERPT, ParseError
@@ -17,8 +18,8 @@ from hippo_core.types import Completion, Extraction, Message, Status, Triple
 T = TypeVar("T")
 Late = Callable[[T], None]
 
-CUT_ENTITIES = "the reply with the entities was cut by the model's token limit"
-CUT_TRIPLES = "the reply with the triples was cut by the model's token limit"
+CUT_ENTITIES = "the reply with the entities was cut by the model's token limit, or on its way"
+CUT_TRIPLES = "the reply with the triples was cut by the model's token limit, or on its way"
 TRIPLES_SHAPE = '{"triples": [["subject", "relation", "object"]]}'
 
 
@@ -41,6 +42,7 @@ def read_entities(
     def read(completion: Completion) -> tuple[tuple[str, ...], str]:
         cut = _is_cut(completion)
         parsed = parse_entities(completion.text, truncated=cut)
+        cut = cut or CUT_OFF in parsed.dropped
         reason = _cut(CUT_ENTITIES, completion) if cut else ""
         return tuple(as_written(name, text) for name in parsed.value), reason
 
@@ -53,7 +55,7 @@ def read_triples(
 ) -> Flow[Extraction]:
     """Ask for the triples of a passage, given its entities.
 
-    A reply that the token limit cut keeps what is whole, and the extraction is partial. `late` is
+    A reply that was cut keeps what is whole, and the extraction is partial. `late` is
     given what a reply says that comes after its time-out.
 
     Raises:
@@ -63,6 +65,7 @@ def read_triples(
     def read(completion: Completion) -> Extraction:
         cut = _is_cut(completion)
         parsed = parse_triples(completion.text, truncated=cut)
+        cut = cut or CUT_OFF in parsed.dropped  # not every model says so, and streams break off
         triples = tuple(
             Triple(*(as_written(said, text) for said in triple)) for triple in parsed.value
         )

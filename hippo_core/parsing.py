@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from hippo_core._json_scan import CUT
 from hippo_core._reply_lists import (
+    CUT_OFF,
     ECHO,
     OVER_THE_LIMIT,
     PLACEHOLDERS,
@@ -235,7 +236,7 @@ def _read_triple(item: object, harvest: Harvest[Triple], wrappers: int = 2) -> N
         for inner in item:
             _read_triple(inner, harvest, wrappers - 1)
     elif holds_cut(item):
-        harvest.drop("cut off")
+        harvest.drop(CUT_OFF)
     elif isinstance(item, list):
         if len(item) == 3:
             _add_triples(item, harvest)

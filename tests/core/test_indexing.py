@@ -636,6 +636,29 @@ def test_what_queries_at_once_cost_is_counted_apart(open_memory, corpora):
         assert found.usage.stages["embedding"].calls == 1
 
 
+# -- replies that were cut -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["entities", "triples"])
+def test_a_reply_that_breaks_off_is_partial_though_the_model_does_not_say_so(
+    open_memory, reader, stage
+):
+    """A stream that ends too early has no reason why, nor has what some servers cut."""
+    broken = {
+        "entities": '{"named_entities": ["Ada", "not',
+        "triples": '{"triples": [["Ada", "wrote", "notes"], ["Ada", "wr',
+    }[stage]
+    chat = reader({(stage, ADA): [broken]}, other='{"triples": [["Ada", "wrote", "notes"]]}')
+    memory = open_memory(chat, HashEmbedder())
+    report = memory.add(batch(ADA))
+    assert "was cut" in report.partial["Ada"]
+    assert memory.stats().triples == 1
+    asked = len(chat.asked)
+    assert memory.add(batch(ADA)).updated == ("Ada",)
+    assert len(chat.asked) > asked
+    assert memory.stats().by_status == {"ok": 1}
+
+
 # -- embedding -------------------------------------------------------------------------------------
 
 
