@@ -26,7 +26,7 @@ PARSERS = {
 }
 choice_of_none = partial(parse_choice, candidates=0)
 every_parser = pytest.mark.parametrize("parse", PARSERS.values(), ids=PARSERS)
-cases = settings(max_examples=max(300, settings.default.max_examples))
+cases = settings()  # as many as the profile says: make fuzz tries 10,000
 
 # -- replies ---------------------------------------------------------------------------------------
 
