@@ -24,6 +24,7 @@ from hippo_core.openie import read_entities, read_triples
 from hippo_core.pieces import Pieces, merged, shorter, titled
 from hippo_core.planning import with_status
 from hippo_core.records import PART, part_key, text_key
+from hippo_core.sdk_errors import is_of_the_endpoint
 from hippo_core.types import Extraction, Passage, Progress, Status
 
 OnProgress = Callable[[Progress], None]
@@ -273,7 +274,7 @@ def finished_extractions(
 
 
 class _Streak:
-    """Notices passages whose calls fail alike, one after the other: the others would fail too.
+    """Notices passages that fail alike for the endpoint's sake: the others would fail too.
 
     So a wrong key, or a server that is gone, costs no call for each of ten thousand passages.
     """
@@ -298,14 +299,12 @@ class _Streak:
 
     def add(self, error: Exception) -> None:
         """Count a failure; one that is of its own passage ends the streak."""
-        if not isinstance(error, ModelError) or isinstance(error, ContextTooLongError):
-            self.end()
-            return
-        how = type(error), str(error)[:EXCERPT]
+        shared = isinstance(error, ModelError) and is_of_the_endpoint(error)
+        how = (type(error), str(error)[:EXCERPT]) if shared else None
         with self._lock:
             if self._times >= HOPELESS:
                 return  # a refusal of our own, or a call that was under way
-            self._times = self._times + 1 if how == self._how else 1
+            self._times = 0 if how is None else self._times + 1 if how == self._how else 1
             self._how = how
 
     def end(self) -> None:

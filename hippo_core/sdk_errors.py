@@ -99,6 +99,17 @@ def as_model_error(error: Exception) -> ModelError:
     return PermanentModelError(message)
 
 
+def is_of_the_endpoint(error: ModelError) -> bool:
+    """Whether key, model or server is the trouble, whatever was asked; else it may be the text."""
+    cause = error.__cause__
+    if not isinstance(cause, Exception):
+        return False
+    if _status(cause, getattr(cause, "response", None)) in (401, 402, 403, 404):
+        return True
+    types = [kind.__name__.lower() for kind in type(cause).__mro__]
+    return isinstance(cause, ConnectionError) or _any(("connection", "connecterror"), *types)
+
+
 def without_secrets(message: str) -> str:
     """Give a message without what looks like a key."""
     return _SECRET.sub(_hidden, message)
