@@ -100,8 +100,18 @@ class Embedding:
         self._check(probe)
         return len(probe)
 
-    def query(self, query: str, kinds: Sequence[Kind]) -> Flow[list[NDArray[np.float32]]]:
-        """Embed a query once for each kind, or once for all where that makes no difference."""
+    def query(
+        self, query: str, kinds: Sequence[Kind], dense_queries: Sequence[str] = ()
+    ) -> Flow[list[NDArray[np.float32]]]:
+        """Embed a query once for each kind, or once for all where that makes no difference.
+
+        The first kind is `query_to_passage`; the mean of `dense_queries` stands for it, if any.
+        """
+        if dense_queries:
+            rows = yield from self.texts(dense_queries, kinds[0])
+            mean = unit(rows.mean(axis=0, keepdims=True), dense_queries)
+            others = (yield from self.query(query, kinds[1:])) if kinds[1:] else []
+            return [mean[0], *others]
         if self._one_query_encoding:
             rows = yield from self.texts([query], kinds[0])
             return [rows[0]] * len(kinds)

@@ -68,6 +68,7 @@ class HippoRAG(Filling):
         where: Where | None = None,
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
+        dense_queries: Sequence[str] | None = None,
         chat_model: ChatModel | None = None,
     ) -> Retrieval:
         """Give the k passages that answer the query best, all of them if there are fewer.
@@ -81,16 +82,18 @@ class HippoRAG(Filling):
                 text under which triples are embedded is the memory's whatever they say.
             score_mode: `ppr`: the walk's mass on the passage, or its cosine on a dense path;
                 `relative`: divided by the best. Neither is a confidence.
+            dense_queries: Compared with passages in place of the query, by the mean of their
+                vectors, such as a hypothetical answer (HyDE); linked is the query itself.
             chat_model: Used for this call in place of the memory's own.
 
         Raises:
-            InputError: The query is blank, or k is below 1.
+            InputError: A query is blank, or k is below 1.
             ModelError: The embedder failed; with `on_failure="raise"`, a chat model too, or
                 ParseError, where its reply cannot be read.
         """
         meter = Meter()
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, score_mode, self.config)
+        search = partial(checked_search, k, where, config, score_mode, self.config, dense_queries)
         flow = self._retrieve_flow(query, search, models, meter)
         return self._driver(models, meter).run(flow)
 
@@ -102,12 +105,13 @@ class HippoRAG(Filling):
         where: Where | None = None,
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
+        dense_queries: Sequence[str] | None = None,
         chat_model: ChatModel | None = None,
     ) -> Retrieval:
         """Do what `retrieve` does, without blocking the event loop."""
         meter = Meter()
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, score_mode, self.config)
+        search = partial(checked_search, k, where, config, score_mode, self.config, dense_queries)
         flow = self._retrieve_flow(query, search, models, meter)
         return await self._driver(models, meter).arun(flow)
 

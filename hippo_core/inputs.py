@@ -213,6 +213,7 @@ class Search(NamedTuple):
     where: Filter | None
     config: HippoConfig
     score_mode: ScoreMode
+    dense_queries: tuple[str, ...]
 
 
 def checked_search(
@@ -221,17 +222,22 @@ def checked_search(
     config: HippoConfig | None,
     score_mode: ScoreMode,
     own: HippoConfig,
+    dense_queries: Sequence[str] | None = None,
 ) -> Search:
     """Check how a query is to be answered; `own` are the memory's settings.
 
     Raises:
-        InputError: k is below 1, the score mode unknown, or the filter not one.
+        InputError: k is below 1, the score mode unknown, the filter not one, or a dense query
+            blank.
         ConfigError: The settings do not fit the memory's.
     """
     if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
         raise InputError(f"k must be a whole number of at least 1, got {k!r}")
     check_option("score_mode", score_mode, get_args(ScoreMode))
-    return Search(int(k), checked_where(where), checked_settings(config, own), score_mode)
+    if isinstance(dense_queries, str):
+        raise InputError("dense_queries is a list of texts; put a single one in a list")
+    instead = tuple(map(checked_query, dense_queries or ()))
+    return Search(int(k), checked_where(where), checked_settings(config, own), score_mode, instead)
 
 
 def checked_query(query: str) -> str:

@@ -40,6 +40,7 @@ from hippo_core.snapshot import Snapshot
 from hippo_core.text import normalise_phrase
 from hippo_core.types import (
     Edge,
+    Kind,
     LinkedPhrase,
     LinkedTriple,
     Retrieval,
@@ -83,7 +84,7 @@ def retrieve(
         return Retrieval(query, (), RetrievalPath.EMPTY)
     if snapshot.state.generation is not None:  # it may have been recorded since
         embedding.expect(snapshot.state.generation)
-    ranked = _Search(query, snapshot, embedding, models, search.config)
+    ranked = _Search(query, snapshot, embedding, models, search)
     match search.config.method:
         case "hipporag2":
             ranking = yield from ranked.hipporag2()
@@ -112,26 +113,27 @@ class _Search:
         snapshot: Snapshot,
         embedding: Embedding,
         models: Models,
-        config: HippoConfig,
+        search: Search,
     ) -> None:
         self.query = query
+        self.dense_queries = search.dense_queries
         self.snapshot = snapshot
         self.corpus = snapshot.corpus
         self.graph = snapshot.graph
         self.embedding = embedding
         self.models = models
-        self.config = config
+        self.config = search.config
 
     def dense(self, path: RetrievalPath, detail: str = "") -> Flow[Ranking]:
         """Rank by the cosine of query and passage."""
-        (to_passage,) = yield from self.embedding.query(self.query, QUERY_KINDS[:1])
+        (to_passage,) = yield from self._vectors(QUERY_KINDS[:1])
         return Ranking(self.corpus.passage_vectors.cosines(to_passage), path, detail)
 
     def hipporag2(self) -> Flow[Ranking]:
         """Link to triples, let recognition memory choose, walk from their phrases and passages."""
         if not len(self.graph.triples):
             return (yield from self._unlinked())
-        to_passage, to_triple = yield from self.embedding.query(self.query, QUERY_KINDS[:2])
+        to_passage, to_triple = yield from self._vectors(QUERY_KINDS[:2])
         dense = self.corpus.passage_vectors.cosines(to_passage)
         near = self.corpus.triple_vectors.cosines(to_triple)
         evidence = Evidence(near, dense, self._anchors(), self.graph)
@@ -210,6 +212,9 @@ class _Search:
         mass, scores = np.split(walked.scores, [self.graph.n_phrases])
         node_mass = walked.scores if self.config.user_edges else None
         return Ranking(scores, **told, mass=mass, node_mass=node_mass, walk=_walk_of(walked))
+
+    def _vectors(self, kinds: Sequence[Kind]) -> Flow[list[NDArray[np.float32]]]:
+        return (yield from self.embedding.query(self.query, kinds, self.dense_queries))
 
     def _anchors(self) -> NDArray[np.int64]:
         if self.config.anchor_weight or self.config.meeting_weight:

@@ -20,8 +20,8 @@ class HippoRAGRetriever(BaseRetriever):
     """Retrieve by a knowledge graph of your nodes and Personalized PageRank over it.
 
     `HippoRAGIndex.as_retriever` makes one, and documents the arguments. A query is linked to the
-    graph by its `query_str`; custom embedding strings, such as HyDE's, and a ready embedding are
-    not used, as one query is compared with passages and triples.
+    graph by its `query_str`; its custom embedding strings, such as HyDE's, are compared with whole
+    nodes. A ready embedding is not used: another retriever may have put it there.
 
     Each retrieval sends a HippoRAGRetrievalEvent to LlamaIndex's event handlers, inside of its
     span: the path that it took, what went wrong on it, the linked triples, and what it cost.
@@ -56,6 +56,7 @@ class HippoRAGRetriever(BaseRetriever):
             k=self.similarity_top_k,
             where=self._where,
             score_mode=self._score_mode,
+            dense_queries=_dense_queries(query_bundle),
             config=self._index.query_config,
         )
         return self._nodes(found)
@@ -66,6 +67,7 @@ class HippoRAGRetriever(BaseRetriever):
             k=self.similarity_top_k,
             where=self._where,
             score_mode=self._score_mode,
+            dense_queries=_dense_queries(query_bundle),
             config=self._index.query_config,
         )
         return self._nodes(found)
@@ -73,3 +75,9 @@ class HippoRAGRetriever(BaseRetriever):
     def _nodes(self, found: Retrieval) -> list[NodeWithScore]:
         tell_retrieval(found)
         return [to_scored_node(hit, include_triples=self._include_triples) for hit in found]
+
+
+def _dense_queries(query_bundle: QueryBundle) -> list[str] | None:
+    """Give the custom embedding strings, of which a model may have left some blank."""
+    given = query_bundle.custom_embedding_strs or ()
+    return [text for text in given if text.strip()] or None

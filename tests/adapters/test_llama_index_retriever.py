@@ -142,8 +142,29 @@ def test_relationships_survive(llama, question):
     ]
 
 
-def test_a_bundle_is_asked_by_its_query_whatever_else_is_in_it(llama, question):
-    bundle = QueryBundle(question, custom_embedding_strs=["Hippos swim."], embedding=[0.0] * 64)
+def test_a_ready_embedding_is_not_used(llama, question):
+    bundle = QueryBundle(question, embedding=[0.0] * 64)
+    assert llama.as_retriever().retrieve(bundle) == llama.as_retriever().retrieve(question)
+
+
+async def test_custom_embedding_strings_are_compared_with_nodes_and_the_query_is_linked(
+    llama, question
+):
+    retriever = llama.as_retriever(similarity_top_k=6)
+    plain = retriever.retrieve(question)
+    bundle = QueryBundle(question, custom_embedding_strs=["Hippos swim in the Nile.", " "])
+    found = retriever.retrieve(bundle)
+    assert await retriever.aretrieve(bundle) == found
+    at = [{n.node_id: n.score for n in nodes}["hippos"] for nodes in (plain, found)]
+    assert at[1] > at[0]
+    core = llama.hippo.retrieve(
+        question, k=6, score_mode="relative", dense_queries=["Hippos swim in the Nile."]
+    )
+    assert [(n.node_id, n.score) for n in found] == [(h.passage.id, h.score) for h in core]
+
+
+def test_a_bundle_whose_embedding_strings_are_blank_is_its_query(llama, question):
+    bundle = QueryBundle(question, custom_embedding_strs=["", " "])
     assert llama.as_retriever().retrieve(bundle) == llama.as_retriever().retrieve(question)
 
 
