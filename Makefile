@@ -53,7 +53,7 @@ test-lowest: $(VENV_LOWEST)/.lowest ## The quick tests with the lowest versions 
 	OPENBLAS_NUM_THREADS=1 $(PY_LOWEST) -m pytest -n auto --dist worksteal
 
 test-isolated: $(ALONE:%=$(VENV_ALONE)-%/.test) ## The core, and each adapter, in an environment without the other framework
-	$(call PYTEST_ALONE,core,) hippo_core tests/core tests/adapters
+	$(call PYTEST_ALONE,core,) hippo_core tests/core/test_architecture.py tests/core/test_facade.py tests/adapters
 	$(call PYTEST_ALONE,langchain,langchain_core) langchain_hipporag tests/adapters
 	$(call PYTEST_ALONE,llama-index,llama_index) llama_index_hipporag tests/adapters
 

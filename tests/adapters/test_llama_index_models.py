@@ -157,7 +157,7 @@ async def test_errors_of_the_model_pass_through():
         await model.acomplete(PROMPT)
 
 
-async def test_a_memory_reads_and_answers_with_llama_indexs_models(core_chat, documents, question):
+async def test_a_memory_reads_and_answers_with_llama_indexs_models(core_chat, nodes, question):
     class Asking(Chat):
         core: Any
 
@@ -167,8 +167,8 @@ async def test_a_memory_reads_and_answers_with_llama_indexs_models(core_chat, do
 
     chat, embedder = LlamaIndexChatModel(Asking(core=core_chat)), LlamaIndexEmbedder(Words())
     with HippoRAG(chat, embedder) as memory:
-        memory.add([document.page_content for document in documents[:3]])
-        await memory.aadd([document.page_content for document in documents[3:]])
+        memory.add([node.text for node in nodes[:3]])
+        await memory.aadd([node.text for node in nodes[3:]])
         assert memory.stats().by_status == {"ok": 6}
         assert memory.retrieve(question).passages == (await memory.aretrieve(question)).passages
 
@@ -374,7 +374,7 @@ async def test_llama_indexs_callbacks_see_each_batch_and_no_bar_is_drawn(embeddi
     assert capfd.readouterr() == ("", "")
 
 
-def test_embeddings_that_give_no_matrix_are_an_error(documents):
+def test_embeddings_that_give_no_matrix_are_an_error(nodes):
     class Ragged(Words):
         def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
             return [[1.0] * (1 + n % 2) for n, _ in enumerate(texts)]
@@ -382,7 +382,7 @@ def test_embeddings_that_give_no_matrix_are_an_error(documents):
     chat = ScriptedChatModel(lambda _: '{"named_entities": ["a"], "triples": [["a", "b", "c"]]}')
     with HippoRAG(chat, LlamaIndexEmbedder(Ragged())) as memory:
         with pytest.raises(PermanentModelError):
-            memory.add([document.page_content for document in documents])
+            memory.add([node.text for node in nodes])
         assert not len(memory)
 
 
