@@ -1,6 +1,5 @@
 """The tools of both adapters say the same to an agent."""
 
-from langchain_core.documents import Document
 from llama_index.core.schema import TextNode
 
 import langchain_hipporag
