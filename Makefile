@@ -23,13 +23,16 @@ PYTEST_ALONE = HIPPO_TEST_ALONE=$(2) OPENBLAS_NUM_THREADS=1 $(VENV_ALONE)-$(1)/b
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-e2e test-postgres test-isolated test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-openie bench-paths bench-anchors bench-query-time clean
+.PHONY: help demo tour test lint format test-slow test-e2e test-postgres test-isolated test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-openie bench-paths bench-anchors bench-query-time clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(VENV)/.demo ## Index a few passages and ask: offline, no key
 	$(PY) examples/demo.py
+
+tour: $(VENV)/.tour ## Run every cell of examples/tour.ipynb: offline, no key
+	$(PY) -m jupyter execute examples/tour.ipynb
 
 test: lint ## Lint, types and the quick tests
 	$(PYTEST) -n auto --dist worksteal
@@ -109,7 +112,7 @@ $(PY) $(PY_BENCH) $(PY_E2E) $(PY_LOWEST) $(PY_AUDIT):
 	$(PYTHON) -m venv $(@D:/bin=)
 
 # A stamp says that the environment has what pyproject.toml asks for.
-$(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml | $(PY)
+$(VENV)/.demo $(VENV)/.tour $(VENV)/.test: $(VENV)/.%: pyproject.toml | $(PY)
 	$(PIP) $(INSTALL) --editable '.[$*]'
 	@touch $@
 

@@ -10,10 +10,12 @@ except ImportError as error:
 from langchain_hipporag._models import LangChainChatModel, LangChainEmbedder
 from langchain_hipporag.document_index import HippoRAGDocumentIndex
 from langchain_hipporag.retriever import HippoRAGRetriever
+from langchain_hipporag.tool import hipporag_tool
 
 __all__ = [
     "HippoRAGDocumentIndex",
     "HippoRAGRetriever",
     "LangChainChatModel",
     "LangChainEmbedder",
+    "hipporag_tool",
 ]

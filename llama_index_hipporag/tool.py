@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.schema import MetadataMode, NodeWithScore
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool
 
 DESCRIPTION = (
@@ -19,6 +19,9 @@ def hipporag_tool(
 ) -> FunctionTool:
     """Make a tool whose query reaches the retriever as the agent wrote it.
 
+    A query that cannot be used, such as a blank one, is an error of the call: LlamaIndex's agents
+    are told of it, as of any other, and can ask another.
+
     Args:
         retriever: `index.as_retriever(...)`, or another one around it.
         name: What the agent calls it.
@@ -29,11 +32,12 @@ def hipporag_tool(
         nodes.
     """
 
+    # A bundle, as LlamaIndex's own check of a query that is no text says much and explains little.
     def search(query: str) -> list[NodeWithScore]:
-        return retriever.retrieve(query)
+        return retriever.retrieve(QueryBundle(query))
 
     async def asearch(query: str) -> list[NodeWithScore]:
-        return await retriever.aretrieve(query)
+        return await retriever.aretrieve(QueryBundle(query))
 
     async def awritten(nodes: Sequence[NodeWithScore]) -> str:
         return _written(nodes)

@@ -60,18 +60,39 @@ async def assert_looked_up(agent, question, asked):
     assert output.raw_input["kwargs"] == {"query": question}
 
 
-async def test_a_function_agent_looks_things_up(retriever, question, asked):
-    def reply(messages: Any, **kwargs: Any) -> ChatMessage:
-        if messages[-1].role.value == "tool":
-            return ChatMessage(role="assistant", content=ANSWER)
-        call = ToolCallBlock(
-            tool_call_id="1", tool_name="search_documents", tool_kwargs={"query": question}
+def function_agent(retriever, *queries):
+    """Calls the tool with one query after the other, then answers."""
+    calls = iter(
+        ToolCallBlock(
+            tool_call_id=str(n), tool_name="search_documents", tool_kwargs={"query": query}
         )
-        return ChatMessage(role="assistant", blocks=[call])
+        for n, query in enumerate(queries)
+    )
+
+    def reply(messages: Any, **kwargs: Any) -> ChatMessage:
+        for call in calls:
+            return ChatMessage(role="assistant", blocks=[call])
+        return ChatMessage(role="assistant", content=ANSWER)
 
     llm = MockFunctionCallingLLM(response_generator=reply)
-    agent = FunctionAgent(tools=[hipporag_tool(retriever)], llm=llm)
-    await assert_looked_up(agent, question, asked)
+    return FunctionAgent(tools=[hipporag_tool(retriever)], llm=llm)
+
+
+async def test_a_function_agent_looks_things_up(retriever, question, asked):
+    await assert_looked_up(function_agent(retriever, question), question, asked)
+
+
+@pytest.mark.parametrize("query", [" ", None, 7, ["Who?"], {"text": "Who?"}])
+async def test_a_query_that_cannot_be_used_is_told_to_the_agent_which_goes_on(
+    llama, question, query
+):
+    agent = function_agent(llama.as_retriever(similarity_top_k=3), query, question)
+    answer, (refused, found) = await results_of(agent, question)
+    assert answer == ANSWER
+    assert (refused.tool_output.is_error, found.tool_output.is_error) == (True, False)
+    told = f"the query must be text that is not blank, got {query!r}"
+    assert refused.tool_output.content == told
+    assert [node.node_id for node in found.tool_output.raw_output] == CHAIN
 
 
 async def test_a_react_agent_looks_things_up(retriever, question, asked):
