@@ -106,10 +106,17 @@ def document_hash(passage: Passage) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def to_scored_node(hit: ScoredPassage, *, include_triples: bool) -> NodeWithScore:
-    """Give a found passage's node, with score and rank among its metadata, for no model to read."""
+def to_scored_node(
+    hit: ScoredPassage, *, include_scores: bool, include_triples: bool
+) -> NodeWithScore:
+    """Give a found passage's node, and what is asked for among its metadata, for no model to read.
+
+    By what it has among its metadata a node's hash is another one at each query.
+    """
     node = to_node(hit.passage)
-    found: dict[str, Any] = {"hipporag_score": hit.score, "hipporag_rank": hit.rank}
+    found: dict[str, Any] = {}
+    if include_scores:
+        found |= {"hipporag_score": hit.score, "hipporag_rank": hit.rank}
     if include_triples:
         found["hipporag_triples"] = [list(triple) for triple in hit.triples]
     node.metadata = {**node.metadata, **found}
