@@ -3,7 +3,13 @@
 import asyncio
 
 import pytest
-from llama_index.core import Settings, StorageContext, VectorStoreIndex
+from llama_index.core import (
+    ComposableGraph,
+    Settings,
+    StorageContext,
+    SummaryIndex,
+    VectorStoreIndex,
+)
 from llama_index.core.evaluation import RetrieverEvaluator
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
@@ -260,6 +266,21 @@ async def test_an_index_node_leads_to_another_retriever_or_engine(
     )
     (answer,) = await ask(one, question)
     assert answer.node.get_content().endswith("The Unstrut.")
+
+
+async def test_a_graph_of_indices_holds_ours_as_root_and_as_child(
+    nodes, words, scripted, question, closing, ask, monkeypatch
+):
+    models = {"llm": scripted(), "embed_model": words}
+    monkeypatch.setattr(Settings, "_llm", models["llm"])
+    child = closing(HippoRAGIndex(nodes, **models))
+    ours = ComposableGraph.from_indices(HippoRAGIndex, [child], ["All of bridges."], **models)
+    closing(ours.root_index)
+    theirs = ComposableGraph.from_indices(SummaryIndex, [child], ["All of bridges."])
+    for graph in (ours, theirs):
+        response = await ask(graph.as_query_engine(llm=models["llm"]), question)
+        assert str(response) == "The Unstrut."
+        assert ids(response.source_nodes)[1:4] == CHAIN  # the first one is the child's answer
 
 
 # -- answers ---------------------------------------------------------------------------------------

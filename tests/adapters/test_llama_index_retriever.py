@@ -269,9 +269,13 @@ def test_a_query_engine_takes_the_usual_arguments(answering, question, monkeypat
 async def test_a_chat_engine_answers(answering, question, mode):
     memory = ChatMemoryBuffer.from_defaults(token_limit=1000)
     engine = answering.as_chat_engine(chat_mode=mode, similarity_top_k=3, memory=memory)
-    assert str(engine.chat(question)) == "The Unstrut."
+    response = engine.chat(question)
+    assert str(response) == "The Unstrut."
+    assert ids(response.source_nodes) == CHAIN
     engine.reset()
-    assert str(await engine.achat(question)) == "The Unstrut."
+    response = await engine.achat(question)
+    assert str(response) == "The Unstrut."
+    assert ids(response.source_nodes) == CHAIN
 
 
 def test_another_llm_may_answer(answering, question, llama_chat_of):
