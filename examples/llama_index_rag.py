@@ -76,8 +76,7 @@ engine = index.as_query_engine(similarity_top_k=3, include_triples=True)
 
 response = engine.query(QUESTION)
 print(f"{QUESTION}\n{response}\n")
-for found in response.source_nodes:
+for rank, found in enumerate(response.source_nodes, 1):
     why = "; ".join(" ".join(triple) for triple in found.metadata["hipporag_triples"])
-    rank = found.metadata["hipporag_rank"]
     print(f"{rank}. {found.score:.3f}  {found.text}  <- {why}")
 index.close()

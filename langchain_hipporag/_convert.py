@@ -53,11 +53,14 @@ def to_document(passage: Passage) -> Document:
     return Document(id=own.id, page_content=own.text, metadata=dict(own.metadata))
 
 
-def to_scored_document(hit: ScoredPassage, *, include_triples: bool) -> Document:
-    """Give a found passage's document, with score and rank among its metadata."""
+def to_scored_document(
+    hit: ScoredPassage, *, include_scores: bool, include_triples: bool
+) -> Document:
+    """Give a found passage's document, and what is asked for among its metadata."""
     document = to_document(hit.passage)
-    document.metadata["hipporag_score"] = hit.score
-    document.metadata["hipporag_rank"] = hit.rank
+    if include_scores:
+        document.metadata["hipporag_score"] = hit.score
+        document.metadata["hipporag_rank"] = hit.rank
     if include_triples:
         document.metadata["hipporag_triples"] = [list(triple) for triple in hit.triples]
     return document

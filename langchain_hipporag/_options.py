@@ -33,6 +33,7 @@ class Fields(TypedDict, total=False):
 
     k: int
     where: Where | None
+    include_scores: bool
     include_triples: bool
     score_mode: Literal["ppr", "relative"]
     title_key: str | None

@@ -58,6 +58,9 @@ class HippoRAGRetriever(FillingRetriever):
         k: How many documents a query gives, unless it says otherwise.
         where: Which documents are the corpus, unless a query says otherwise: a filter of their
             metadata such as `{"year": {"$gte": 2020}}`, or a function of it; None for all.
+        include_scores: Whether a document brings `hipporag_score` and `hipporag_rank`. Leave them
+            out for what takes documents for the same by all of their metadata, such as
+            MultiQueryRetriever: another query's score makes another document.
         include_triples: Whether a document brings the triples that explain why it is here.
         score_mode: `relative`: the best document has 1.0, so that a cutoff keeps it; `ppr`: the
             mass of the walk, which is small. Neither is a confidence.
@@ -137,6 +140,7 @@ class HippoRAGRetriever(FillingRetriever):
 
     k: int = Field(default=5, ge=1)
     where: SkipValidation[Where | None] = Field(default=None, exclude=True)
+    include_scores: bool = True
     include_triples: bool = False
     score_mode: Literal["ppr", "relative"] = "relative"
 
@@ -205,4 +209,9 @@ class HippoRAGRetriever(FillingRetriever):
     def _documents(self, found: Retrieval) -> list[Document]:
         if found.detail:
             _logger.warning("retrieved on the path %r: %s", found.path.value, found.detail)
-        return [to_scored_document(hit, include_triples=self.include_triples) for hit in found]
+        return [
+            to_scored_document(
+                hit, include_scores=self.include_scores, include_triples=self.include_triples
+            )
+            for hit in found
+        ]

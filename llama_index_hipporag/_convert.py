@@ -26,11 +26,13 @@ from llama_index.core.schema import (
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from hippo_core import InputError, Passage, ScoredPassage
+from llama_index_hipporag._order import in_order, order_of
 
 MetadataEncoder = Callable[[Any], Any]
 
 NODE = "_node"  # the key, among a passage's metadata, of what its node has beside them
 _DOCUMENT_HASH = "document_hash"
+_ORDER = "order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,17 @@ class Reading:
         text = node.get_content(self.extract)
         embedded = node.get_content(self.embed)
         source_id = _source_id(node)
+        metadata = _encoded(node.metadata, self.encoder)
         return Passage(
             text=text,
             id=node.node_id,
             source_id=source_id,
             metadata={
-                **_encoded(node.metadata, self.encoder),
-                NODE: _beside(node, text, hashes.get(source_id or ""), self.encoder),
+                **metadata,
+                NODE: {
+                    **_beside(node, text, hashes.get(source_id or ""), self.encoder),
+                    **_order(metadata),
+                },
             },
             embed_text="" if embedded == text else embedded,
         )
@@ -95,6 +101,7 @@ def to_node(passage: Passage) -> BaseNode:
             source = RelatedNodeInfo(node_id=own.source_id)
             node.relationships = {NodeRelationship.SOURCE: source}
         return node
+    metadata = in_order(metadata, kept.get(_ORDER))
     data = {"text": own.text, **kept[DATA_KEY], "id_": own.id, "metadata": metadata}
     return json_to_doc({TYPE_KEY: kept[TYPE_KEY], DATA_KEY: data})
 
@@ -106,10 +113,17 @@ def document_hash(passage: Passage) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def to_scored_node(hit: ScoredPassage, *, include_triples: bool) -> NodeWithScore:
-    """Give a found passage's node, with score and rank among its metadata, for no model to read."""
+def to_scored_node(
+    hit: ScoredPassage, *, include_scores: bool, include_triples: bool
+) -> NodeWithScore:
+    """Give a found passage's node, and what is asked for among its metadata, for no model to read.
+
+    By what it has among its metadata a node's hash is another one at each query.
+    """
     node = to_node(hit.passage)
-    found: dict[str, Any] = {"hipporag_score": hit.score, "hipporag_rank": hit.rank}
+    found: dict[str, Any] = {}
+    if include_scores:
+        found |= {"hipporag_score": hit.score, "hipporag_rank": hit.rank}
     if include_triples:
         found["hipporag_triples"] = [list(triple) for triple in hit.triples]
     node.metadata = {**node.metadata, **found}
@@ -131,6 +145,11 @@ def _beside(
     if kept[DATA_KEY].get("text") == text:
         del kept[DATA_KEY]["text"]
     return kept if hash_ is None else {**kept, _DOCUMENT_HASH: hash_}
+
+
+def _order(metadata: Any) -> dict[str, Any]:
+    order = order_of(metadata)
+    return {} if order is None else {_ORDER: order}
 
 
 def _as_json(node: BaseNode, encoder: MetadataEncoder | None, without: set[str]) -> dict[str, Any]:

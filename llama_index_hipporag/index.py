@@ -101,9 +101,9 @@ class HippoRAGIndex(FillingIndex):
     ... )
     >>> retriever = index.as_retriever(similarity_top_k=2)
     >>> for found in retriever.retrieve("Where was the man whom Ada married born?"):
-    ...     found.node.metadata["hipporag_rank"], found.node.text
-    (1, 'Ada married William.')
-    (2, 'William was born in Ockham.')
+    ...     found.node.text
+    'Ada married William.'
+    'William was born in Ockham.'
     >>> index.close()
     """
 
@@ -288,6 +288,7 @@ class HippoRAGIndex(FillingIndex):
         filters: MetadataFilters | None = None,
         include_triples: bool = False,
         score_mode: Literal["ppr", "relative"] = "relative",
+        include_scores: bool = False,
         verbose: bool = False,
         **kwargs: Any,
     ) -> HippoRAGRetriever:
@@ -296,9 +297,13 @@ class HippoRAGIndex(FillingIndex):
         Args:
             similarity_top_k: How many nodes a query gives.
             filters: Which nodes are the corpus: others have no part in the ranking.
-            include_triples: Whether a node brings the triples that explain why it is here.
+            include_triples: Whether a node brings the triples that explain why it is here, as
+                `hipporag_triples` among its metadata. LlamaIndex fuses nodes whose metadata are
+                equal: leave it out where several queries are fused.
             score_mode: `relative`: the best node has 1.0, so that a cutoff keeps it; `ppr`: the
                 mass of the walk, which is small. Neither is a confidence.
+            include_scores: Whether a node has `hipporag_score` and `hipporag_rank` among its
+                metadata too, which a reranker leaves; not where several queries are fused.
             verbose: Whether LlamaIndex prints what it does with index nodes.
             **kwargs: What LlamaIndex's engines hand on and no retriever needs.
 
@@ -311,6 +316,7 @@ class HippoRAGIndex(FillingIndex):
             filters,
             include_triples,
             score_mode,
+            include_scores,
             callback_manager=self._callback_manager,
             verbose=verbose,
         )

@@ -34,6 +34,7 @@ class HippoRAGRetriever(BaseRetriever):
         filters: MetadataFilters | None = None,
         include_triples: bool = False,
         score_mode: Literal["ppr", "relative"] = "relative",
+        include_scores: bool = False,
         *,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
@@ -47,6 +48,7 @@ class HippoRAGRetriever(BaseRetriever):
         self.similarity_top_k = similarity_top_k
         self._index = index
         self._where = to_where(filters)
+        self._include_scores = include_scores
         self._include_triples = include_triples
         self._score_mode = score_mode
 
@@ -74,7 +76,12 @@ class HippoRAGRetriever(BaseRetriever):
 
     def _nodes(self, found: Retrieval) -> list[NodeWithScore]:
         tell_retrieval(found)
-        return [to_scored_node(hit, include_triples=self._include_triples) for hit in found]
+        return [
+            to_scored_node(
+                hit, include_scores=self._include_scores, include_triples=self._include_triples
+            )
+            for hit in found
+        ]
 
 
 def _dense_queries(query_bundle: QueryBundle) -> list[str] | None:

@@ -1,8 +1,11 @@
 """A node becomes one passage, and the passage becomes the same node."""
 
+import json
 from datetime import date
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import (
     Document,
@@ -14,7 +17,7 @@ from llama_index.core.schema import (
 )
 
 from hippo_core import InputError, Passage
-from llama_index_hipporag._convert import Reading, document_hash, to_node
+from llama_index_hipporag._convert import NODE, Reading, document_hash, to_node
 
 DOCUMENT = Document(
     id_="letters",
@@ -105,6 +108,47 @@ def test_a_node_is_not_changed():
 def test_what_is_not_json_is_an_error_or_encoded():
     node = TextNode(text="x", metadata={"on": date(1843, 7, 10), "of": ["a"]})
     assert to_node(passage_of(node, encoder=str)).metadata == {"on": "1843-07-10", "of": ["a"]}
+
+
+METADATA = st.dictionaries(
+    st.text("abc", max_size=2),
+    st.recursive(
+        st.integers(0, 9) | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text("abc", max_size=2), inner),
+        max_leaves=8,
+    ),
+)
+
+
+@given(METADATA)
+def test_metadata_come_back_in_their_order_from_a_store_that_sorts_them(metadata):
+    node = TextNode(text="x", metadata=metadata)
+    passage = passage_of(node)
+    stored = json.loads(json.dumps(dict(passage.metadata), sort_keys=True))
+    back = to_node(Passage(passage.text, id=passage.id, metadata=stored))
+    assert str(back.metadata) == str(metadata)
+    assert back.hash == node.hash
+
+
+def test_the_order_of_sorted_keys_is_not_kept_and_new_keys_come_last():
+    assert (
+        "order" not in passage_of(TextNode(text="x", metadata={"a": 1, "b": [{}]})).metadata[NODE]
+    )
+    kept = dict(passage_of(TextNode(text="x", metadata={"c": 1, "b": [{"z": 0, "y": 0}]})).metadata)
+    changed = {**kept, "b": [{"y": 0}, 2], "a": 3, "d": {}}
+    del changed["c"]
+    back = to_node(Passage("x", id="x", metadata=changed))
+    assert list(back.metadata.items()) == [("b", [{"y": 0}, 2]), ("a", 3), ("d", {})]
+
+
+@pytest.mark.parametrize("metadata", [{"b": 1, 2: 3}, {"b": {"y": {3: 1, "a": 2}}}, "itself"])
+def test_metadata_that_are_no_json_are_named_by_the_memory(llama_empty, metadata):
+    if metadata == "itself":
+        metadata = {"b": 1}
+        metadata["a"] = metadata
+    node = TextNode(text="x").model_copy(update={"metadata": metadata})
+    with pytest.raises(InputError, match="str keys|nested"):
+        llama_empty.insert_nodes([node])
 
 
 def test_metadata_of_related_nodes_need_not_be_json():

@@ -96,7 +96,7 @@ async def test_async_retrieval_does_not_block_the_loop(nodes, table, words, llam
 
 
 def test_scores_are_floats_and_the_best_is_one(llama, question):
-    found = llama.as_retriever(include_triples=True).retrieve(question)
+    found = llama.as_retriever(include_triples=True, include_scores=True).retrieve(question)
     assert found[0].score == 1.0
     assert sorted((f.score for f in found), reverse=True) == [f.score for f in found]
     for rank, node in enumerate(found, 1):
@@ -118,12 +118,14 @@ def test_a_cutoff_of_a_half_keeps_a_node_and_the_walks_mass_may_be_asked_for(lla
 @pytest.mark.parametrize("mode", [MetadataMode.LLM, MetadataMode.EMBED])
 def test_no_model_reads_what_we_say_of_a_node(llama, nodes, question, mode):
     by_id = {node.node_id: node for node in nodes}
-    for found in llama.as_retriever(include_triples=True).retrieve(question):
+    retriever = llama.as_retriever(include_triples=True, include_scores=True)
+    for found in retriever.retrieve(question):
+        assert "hipporag_rank" in found.node.metadata
         assert found.node.get_content(mode) == by_id[found.node_id].get_content(mode)
 
 
 def test_found_nodes_are_copies(llama, question):
-    first = llama.as_retriever().retrieve(question)
+    first = llama.as_retriever(include_scores=True).retrieve(question)
     for found in first:
         found.node.metadata["file"] = "changed"
         found.node.text = "changed"
@@ -131,6 +133,13 @@ def test_found_nodes_are_copies(llama, question):
     assert again[0].metadata["file"] == "bridge"
     assert "hipporag_rank" not in llama.docstore.get_document("bridge").metadata
     assert "hipporag_rank" not in llama.get_nodes(["bridge"])[0].metadata
+
+
+def test_a_found_node_is_the_one_that_was_put_in_unless_more_is_asked_for(llama, nodes, question):
+    by_id = {node.node_id: node for node in nodes}
+    for found in llama.as_retriever().retrieve(question):
+        assert found.node == by_id[found.node_id]
+        assert found.node.hash == by_id[found.node_id].hash
 
 
 def test_relationships_survive(llama, question):
@@ -281,9 +290,13 @@ def test_a_query_engine_takes_the_usual_arguments(answering, question, monkeypat
 async def test_a_chat_engine_answers(answering, question, mode):
     memory = ChatMemoryBuffer.from_defaults(token_limit=1000)
     engine = answering.as_chat_engine(chat_mode=mode, similarity_top_k=3, memory=memory)
-    assert str(engine.chat(question)) == "The Unstrut."
+    response = engine.chat(question)
+    assert str(response) == "The Unstrut."
+    assert ids(response.source_nodes) == CHAIN
     engine.reset()
-    assert str(await engine.achat(question)) == "The Unstrut."
+    response = await engine.achat(question)
+    assert str(response) == "The Unstrut."
+    assert ids(response.source_nodes) == CHAIN
 
 
 def test_another_llm_may_answer(answering, question, llama_chat_of):

@@ -70,7 +70,7 @@ async def test_ids_order_and_scores_are_the_same(memories, question, score_mode,
     langchain.k, langchain.score_mode = 6, score_mode
     where = RECENT if filtered else None
     filters = FILTERS if filtered else None
-    retriever = llama.as_retriever(6, filters=filters, score_mode=score_mode)
+    retriever = llama.as_retriever(6, filters=filters, score_mode=score_mode, include_scores=True)
     options = {"k": 6, "where": where, "score_mode": score_mode}
     for query in [question, *QUERIES]:
         expected = of_core(core.retrieve(query, **options))
