@@ -220,14 +220,16 @@ async def test_a_transformed_query_is_asked(llama, question, ask):
     assert ids(await ask(TransformRetriever(llama.as_retriever(3), Whole()), "?")) == CHAIN
 
 
-async def test_a_hypothetical_document_is_paid_for_and_changes_nothing(
-    llama, scripted, question, ask
-):
-    llm = scripted()
-    plain = llama.as_retriever(3)
-    hyde = TransformRetriever(plain, HyDEQueryTransform(llm=llm))
-    assert await ask(hyde, question) == plain.retrieve(question)
-    assert len(llm.asked) == 1
+async def test_a_hypothetical_document_is_compared_with_nodes(llama, scripted, question, ask):
+    llm = scripted(("", "Hippos swim in the Nile."))
+    plain = llama.as_retriever(6)
+    hyde = TransformRetriever(plain, HyDEQueryTransform(llm=llm, include_original=False))
+    found = await ask(hyde, question)
+    given = llama.hippo.retrieve(
+        question, k=6, score_mode="relative", dense_queries=["Hippos swim in the Nile."]
+    )
+    assert [(n.node_id, n.score) for n in found] == [(h.passage.id, h.score) for h in given]
+    assert found != plain.retrieve(question)
 
 
 # -- nodes that lead to others ---------------------------------------------------------------------
