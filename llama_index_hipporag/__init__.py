@@ -9,11 +9,13 @@ except ImportError as error:
 
 from llama_index_hipporag._events import HippoRAGProgressEvent, HippoRAGRetrievalEvent
 from llama_index_hipporag._models import LlamaIndexChatModel, LlamaIndexEmbedder
+from llama_index_hipporag.extractor import HippoRAGExtractor
 from llama_index_hipporag.index import HippoRAGIndex
 from llama_index_hipporag.retriever import HippoRAGRetriever
 from llama_index_hipporag.tool import hipporag_tool
 
 __all__ = [
+    "HippoRAGExtractor",
     "HippoRAGIndex",
     "HippoRAGProgressEvent",
     "HippoRAGRetrievalEvent",
