@@ -8,6 +8,7 @@ except ImportError as error:
     raise _MissingDependencyError("llama-index-core", "llama-index") from error
 
 from llama_index_hipporag._events import HippoRAGProgressEvent, HippoRAGRetrievalEvent
+from llama_index_hipporag._graph_store import PropertyGraphReport
 from llama_index_hipporag._models import LlamaIndexChatModel, LlamaIndexEmbedder
 from llama_index_hipporag.extractor import HippoRAGExtractor
 from llama_index_hipporag.index import HippoRAGIndex
@@ -22,5 +23,6 @@ __all__ = [
     "HippoRAGRetriever",
     "LlamaIndexChatModel",
     "LlamaIndexEmbedder",
+    "PropertyGraphReport",
     "hipporag_tool",
 ]
