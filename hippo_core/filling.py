@@ -14,7 +14,7 @@ from hippo_core.edge_inputs import GivenEdges, checked_edges
 from hippo_core.embedding import embedder_name
 from hippo_core.extracting import OnProgress
 from hippo_core.flows import Flow, Meter, Models
-from hippo_core.indexing import Indexing
+from hippo_core.indexing import IMPORTED, Indexing
 from hippo_core.inputs import (
     Chosen,
     OnError,
@@ -305,7 +305,8 @@ class Filling(Preparing):
     ) -> Flow[IndexReport]:
         checked, given = checked_extractions(items)
         linked = checked_edges(edges, checked)
-        indexing = self._indexing(self._models)
+        # Who would read is not asked for its name: it may not be there.
+        indexing = Indexing(self._index, self._embedding, self._models, IMPORTED)
         return (yield from indexing.add(checked, meter, given=given, edges=linked))
 
     def _retry_flow(

@@ -233,3 +233,17 @@ def test_it_says_that_nothing_was_found(extract, open_memory, caplog):
 def test_without_a_reader_it_says_so(extract, open_memory):
     with pytest.raises(ModelRequiredError, match="3 passages have to be read"):
         extract(open_memory(None), PASSAGES)
+
+
+def test_what_is_ready_made_is_added_where_the_chat_model_is_not_there_to_be_named(open_memory):
+    class Absent(ScriptedChatModel):
+        def __init__(self):
+            """Answer nothing."""
+
+        @property
+        def name(self):
+            raise ModelRequiredError("there is none")
+
+    memory = open_memory(Absent())
+    memory.add_extracted([(PASSAGES[0], Extraction(triples=[TRIPLES["ada"]]))])
+    assert memory.extractions()["ada"].extractor == "imported"
