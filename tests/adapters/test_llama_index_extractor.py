@@ -35,11 +35,12 @@ from hippo_core import (
     Prompts,
     StoreError,
     TokenUsage,
+    Triple,
     normalise_phrase,
 )
 from hippo_core.testing import ScriptedChatModel, TableOpenIE
 from llama_index_hipporag import HippoRAGExtractor
-from llama_index_hipporag._node_graph import graph_name
+from llama_index_hipporag._node_graph import graph_name, with_graph
 
 ROOT = Path(__file__).parents[2]
 NO_KEY = PermanentModelError("401: no key")
@@ -117,6 +118,19 @@ def test_two_phrases_have_one_name_where_a_memory_has_one_phrase(left, right):
         assert graph_name(graph_name(phrase)) == graph_name(phrase)
     same = normalise_phrase(left) == normalise_phrase(right)
     assert (graph_name(left) == graph_name(right)) is same
+
+
+FIELDS = st.sampled_from(["The Nile", "the  nile", "C++", "is", "Is", "ısı", "-", "->"]) | st.text()
+
+
+@given(st.lists(st.tuples(FIELDS, FIELDS, FIELDS), max_size=5))
+def test_a_graph_states_just_the_triples_that_a_memory_would_have(triples):
+    node = with_graph(TextNode(text="x"), [Triple(*fields) for fields in triples])
+    keyed = {tuple(map(normalise_phrase, fields)) for fields in triples}
+    found = [tuple(map(normalise_phrase, fields)) for fields in triples_of(node)]
+    assert set(found) == {key for key in keyed if key[0] and key[2]}
+    names = {entity.id for entity in node.metadata["nodes"]}
+    assert names == {end for s, _, o in triples_of(node) for end in (s, o)}
 
 
 @pytest.mark.parametrize("phrase", ["The Nile", "ısı", "ŉ", "ß", "i̇", 'a "b"', "ǆ", "ΰ", "ﬁn"])

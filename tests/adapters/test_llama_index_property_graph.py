@@ -2,6 +2,7 @@
 
 import logging
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,7 @@ from llama_index.core.graph_stores import SimplePropertyGraphStore
 from llama_index.core.graph_stores.types import ChunkNode, EntityNode, PropertyGraphStore, Relation
 from llama_index.core.indices.property_graph import ImplicitPathExtractor, SimpleLLMPathExtractor
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
-from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import TextNode
+from llama_index.core.schema import NodeRelationship, TextNode
 
 from hippo_core import Extraction, HippoConfig, InputError, Triple
 from hippo_core.testing import TableOpenIE
@@ -136,7 +136,7 @@ def read(words, openie, closing):
 
 
 def ranking(index, question):
-    found = index.as_retriever(similarity_top_k=6).retrieve(question)
+    found = index.as_retriever(similarity_top_k=10).retrieve(question)
     return [(hit.node.node_id, pytest.approx(hit.score, abs=1e-9)) for hit in found]
 
 
@@ -169,19 +169,21 @@ def test_the_nodes_come_back_whole(ours, imported, nodes):
         assert now.excluded_llm_metadata_keys == ["nodes", "relations"]
 
 
-def test_relations_between_nodes_and_documents_are_no_triples(
-    graph_of, extractor_of, openie, llama_documents, llama_empty
-):
-    splitter = SentenceSplitter(chunk_size=40, chunk_overlap=0)
-    long = llama_documents[0].model_copy(deep=True)
-    long.set_content(" ".join(document.text for document in llama_documents))
-    nodes = splitter([long])
-    assert len(nodes) > 1
+def test_relations_between_nodes_and_documents_are_no_triples(graph_of, nodes, llama_empty):
+    first, second = nodes[:2]
+    first.relationships[NodeRelationship.NEXT] = second.as_related_node_info()
+    second.relationships[NodeRelationship.PREVIOUS] = first.as_related_node_info()
     store = graph_of(nodes, ImplicitPathExtractor())
     assert {r.label for r in store.graph.relations.values()} == {"SOURCE", "PREVIOUS", "NEXT"}
     report = llama_empty.insert_property_graph(store)
-    assert report == PropertyGraphReport(len(nodes), 0, len(store.graph.relations), (), {})
+    assert report == PropertyGraphReport(6, 0, 6 + 2, (), {})
     assert llama_empty.hippo.stats().phrases == 0
+
+
+def test_nor_are_those_of_a_node_that_is_not_in_the_store(graph_of, nodes, llama_empty):
+    store = graph_of(nodes, ImplicitPathExtractor())
+    del store.graph.nodes["bridge"]
+    assert llama_empty.insert_property_graph(store) == PropertyGraphReport(5, 0, 6, (), {})
 
 
 def test_nodes_without_a_triple_are_there_for_dense_retrieval(graph_of, extractor_of, imported):
@@ -220,6 +222,20 @@ def test_a_store_that_was_persisted_is_imported_the_same(ours, imported, questio
     again = SimplePropertyGraphStore.from_persist_path(str(tmp_path / "graph.json"))
     assert ranking(imported(again), question) == ranking(imported(ours), question)
     assert imported(again).hippo.extractions() == imported(ours).hippo.extractions()
+
+
+PHRASES = ["The Nile", "the  nile", "Nile", "C++", "U.S.", "Süd-Korea", "ısı", 'a "b"', "ﬁn"]
+
+
+def test_hard_spellings_go_through_a_graph_unharmed(graph_of, extractor_of, words, closing):
+    said = [(one, "is", other) for one, other in pairwise(PHRASES)]
+    table = {f"Text {n} of the Nile.": Extraction(triples=[t]) for n, t in enumerate(said)}
+    nodes = [TextNode(id_=text, text=text) for text in table]
+    store = graph_of(nodes, extractor_of(openie=TableOpenIE(table)))
+    own = closing(HippoRAGIndex(nodes, openie=TableOpenIE(table), embed_model=words))
+    other = closing(HippoRAGIndex.from_property_graph_store(store, embed_model=words))
+    assert other.hippo.stats() == own.hippo.stats()
+    assert ranking(other, "Is it the Nile?") == ranking(own, "Is it the Nile?")
 
 
 # -- the index is one like any other ---------------------------------------------------------------
