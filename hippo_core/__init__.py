@@ -31,6 +31,7 @@ from hippo_core.hipporag import HippoRAG
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.prompt_texts import PromptExample
 from hippo_core.prompts import Prompts
+from hippo_core.text import normalise_phrase
 from hippo_core.types import (
     Answer,
     Completion,
@@ -122,4 +123,5 @@ __all__ = [
     "Walk",
     "Where",
     "checked_where",
+    "normalise_phrase",
 ]

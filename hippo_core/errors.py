@@ -136,6 +136,7 @@ class IndexingError(HippoError):
         failed: Reason by passage id.
         indexed: Whether the call's passages are visible all the same, as far as they were read.
         retry: What to do to read the rest.
+        skippable: Whether `on_error="skip"` would have indexed the others.
         usage: The `Usage` of the call; None where it is not known.
     """
 
@@ -145,25 +146,33 @@ class IndexingError(HippoError):
         *,
         indexed: bool = False,
         retry: str = "add the same passages again",
+        skippable: bool = True,
         usage: Any = None,
     ) -> None:
         self.failed = dict(failed)
         self.indexed = indexed
         self.retry = retry
+        self.skippable = skippable
         self.usage = usage
         first_id, first_reason = next(iter(self.failed.items()), ("", "unknown"))
         begun = f"{len(self.failed)} passages could not be read"
         first = f"(first: {first_id!r}: {first_reason})"
-        super().__init__(
-            f"{begun} in full {first}; what was whole is indexed. Add them again to retry."
-            if indexed
-            else f"{begun}, none of this call was indexed {first}. What was read is kept: {retry} "
-            "to retry the rest, or pass on_error='skip' to index the others."
-        )
+        if indexed:
+            told = f"{begun} in full {first}; what was whole is indexed. Add them again to retry."
+        elif skippable:
+            told = (
+                f"{begun}, none of this call was indexed {first}. What was read is kept: {retry} "
+                "to retry the rest, or pass on_error='skip' to index the others."
+            )
+        else:
+            told = f"{begun} {first}. What was read is kept: {retry} to retry the rest."
+        super().__init__(told)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = partial(type(self), indexed=self.indexed, retry=self.retry, usage=self.usage)
-        return made, (self.failed,)
+        settings = {
+            name: getattr(self, name) for name in ("indexed", "retry", "skippable", "usage")
+        }
+        return partial(type(self), **settings), (self.failed,)
 
 
 class SynonymyError(HippoError):

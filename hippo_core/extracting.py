@@ -36,10 +36,10 @@ class Extracting:
     """Reads texts for one namespace."""
 
     def __init__(
-        self, index: HippoIndex, embedding: Embedding, models: Models, extractor: str
+        self, index: HippoIndex, embedding: Embedding | None, models: Models, extractor: str
     ) -> None:
         self._index = index
-        self._embedding = embedding
+        self._embedding = embedding  # None where nothing is indexed afterwards
         self._models = models
         self._extractor = extractor
         self._ids: dict[str, str] = {}  # of passages, by the keys of their texts
@@ -64,7 +64,8 @@ class Extracting:
         missing = [key for key in passages if key not in finished]
         if missing:
             require_reader(self._models, len(missing))
-            self._embedding.require()  # before anything is paid for
+            if self._embedding is not None:
+                self._embedding.require()  # before anything is paid for
         self._ids = {key: passage.id for key, passage in passages.items()}
         tally = _Tally(len(missing), meter, progress)
         pieces = pieces_for(self._index, self._models)
@@ -74,15 +75,18 @@ class Extracting:
         read = {k: e for k, e in zip(missing, outcomes, strict=True) if isinstance(e, Extraction)}
         for outcome in outcomes:
             if isinstance(outcome, BudgetExceededError):
-                left = len(missing) - len(read)
+                left = f"{len(missing) - len(read)} of {len(missing)} passages are left to read"
                 raise BudgetExceededError(
-                    f"{outcome}. {left} of {len(missing)} passages are left to read, and none of "
-                    "this call was indexed; what was read is kept: add the same passages again to "
-                    "go on",
+                    f"{outcome}. {left}{self._so_far()} the same passages again to go on",
                     outcome.budget,
                     meter.usage,
                 ) from outcome
         return {**finished, **read}
+
+    def _so_far(self) -> str:
+        if self._embedding is None:
+            return "; what was read is kept: extract"
+        return ", and none of this call was indexed; what was read is kept: add"
 
     # -- one text -----------------------------------------------------------------------------
 

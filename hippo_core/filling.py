@@ -9,29 +9,23 @@ from typing import get_args
 
 from hippo_core.calls import in_thread
 from hippo_core.committing import Committing
-from hippo_core.costs import Budget, Estimate, Prices
+from hippo_core.costs import Budget
 from hippo_core.edge_inputs import GivenEdges, checked_edges
 from hippo_core.embedding import embedder_name
-from hippo_core.estimation import estimate
 from hippo_core.extracting import OnProgress
 from hippo_core.flows import Flow, Meter, Models
-from hippo_core.handle import Handle
-from hippo_core.indexing import Indexing
+from hippo_core.indexing import IMPORTED, Indexing
 from hippo_core.inputs import (
     Chosen,
     OnError,
-    check_call,
     check_methods,
     check_option,
-    check_ports,
-    check_prices,
     checked_choice,
     checked_extractions,
     checked_passages,
 )
-from hippo_core.openie import fingerprint
-from hippo_core.planning import plan_of
 from hippo_core.ports import ChatModel, Embedder, OpenIE
+from hippo_core.preparing import Preparing, extractor_of, meter_of
 from hippo_core.reembedding import reembed
 from hippo_core.types import (
     DeleteReport,
@@ -42,7 +36,7 @@ from hippo_core.types import (
 from hippo_core.where import Where
 
 
-class Filling(Handle):
+class Filling(Preparing):
     """A memory as a thing that is filled: `HippoRAG` adds the asking."""
 
     def add(
@@ -88,7 +82,7 @@ class Filling(Handle):
             ModelError: The embedder failed; what was read is kept.
             SynonymyError: The embedder does not fit the synonymy threshold; what was read is kept.
         """
-        meter = _meter(budget, progress)
+        meter = meter_of(budget, progress)
         models = self._for_call(chat_model, openie)
         flow = self._add_flow(
             passages, models, meter, edges=edges, on_error=on_error, progress=progress
@@ -107,7 +101,7 @@ class Filling(Handle):
         budget: Budget | None = None,
     ) -> IndexReport:
         """Do what `add` does, without blocking the event loop."""
-        meter = _meter(budget, progress)
+        meter = meter_of(budget, progress)
         models = self._for_call(chat_model, openie)
         flow = self._add_flow(
             passages, models, meter, edges=edges, on_error=on_error, progress=progress
@@ -143,42 +137,6 @@ class Filling(Handle):
         meter = Meter()
         flow = self._add_extracted_flow(items, meter, edges)
         return await self._driver(self._models, meter).arun(flow)
-
-    def estimate(
-        self,
-        passages: Iterable[Passage | str],
-        *,
-        prices: Prices | None = None,
-        openie: OpenIE | None = None,
-    ) -> Estimate:
-        """Say what `add` would cost, by what is there already; no model is called.
-
-        Prompts are counted as they would be sent; replies are estimated by what GPT-3.5 wrote about
-        passages of Wikipedia, and a reply that has to be asked for twice is not foreseen.
-
-        Args:
-            passages: What `add` takes.
-            prices: What tokens cost; without it the estimate has no `cost`.
-            openie: As in `add`: where it reads, or the memory's own, reading costs nothing.
-
-        Raises:
-            InputError: A passage cannot be used.
-            ModelRequiredError: Passages would have to be read, and there is nothing to read them.
-        """
-        check_prices(prices)
-        models = self._for_call(None, openie)
-        plan = plan_of(self._index, checked_passages(passages), None, {})
-        return estimate(plan, self._index, models, _extractor(models), prices)
-
-    async def aestimate(
-        self,
-        passages: Iterable[Passage | str],
-        *,
-        prices: Prices | None = None,
-        openie: OpenIE | None = None,
-    ) -> Estimate:
-        """Do what `estimate` does, without blocking the event loop."""
-        return await in_thread(partial(self.estimate, passages, prices=prices, openie=openie))
 
     def delete(
         self,
@@ -227,7 +185,7 @@ class Filling(Handle):
             openie: As in `add`: so what a chat model cannot read, rules may.
             budget: As in `add`.
         """
-        meter = _meter(budget, progress)
+        meter = meter_of(budget, progress)
         models = self._for_call(chat_model, openie)
         flow = self._retry_flow(models, meter, progress)
         return self._driver(models, meter).run(flow)
@@ -241,7 +199,7 @@ class Filling(Handle):
         budget: Budget | None = None,
     ) -> IndexReport:
         """Do what `retry_failed` does, without blocking the event loop."""
-        meter = _meter(budget, progress)
+        meter = meter_of(budget, progress)
         models = self._for_call(chat_model, openie)
         flow = self._retry_flow(models, meter, progress)
         return await self._driver(models, meter).arun(flow)
@@ -272,7 +230,7 @@ class Filling(Handle):
             openie: As in `add`.
             budget: As in `add`.
         """
-        meter = _meter(budget, progress)
+        meter = meter_of(budget, progress)
         models = self._for_call(chat_model, openie)
         chosen = None if ids is None and where is None else checked_choice(ids, where, None)
         flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)
@@ -290,7 +248,7 @@ class Filling(Handle):
         budget: Budget | None = None,
     ) -> IndexReport:
         """Do what `reextract` does, without blocking the event loop."""
-        meter = _meter(budget, progress)
+        meter = meter_of(budget, progress)
         models = self._for_call(chat_model, openie)
         chosen = None if ids is None and where is None else checked_choice(ids, where, None)
         flow = self._reextract_flow(chosen, models, meter, on_error=on_error, progress=progress)
@@ -320,17 +278,6 @@ class Filling(Handle):
         self._go_on_with(models)
         return embedded
 
-    def forget_pending(self) -> int:
-        """Drop what was read for passages that an interrupted or failed `add` never made visible.
-
-        It is kept so that adding them again does not pay again. Do not call it while an `add` runs:
-        that would pay for some of it twice.
-
-        Returns:
-            How many texts were forgotten.
-        """
-        return Committing(self._index).forget_pending()
-
     # -- flows --------------------------------------------------------------------------------
 
     def _add_flow(
@@ -358,7 +305,8 @@ class Filling(Handle):
     ) -> Flow[IndexReport]:
         checked, given = checked_extractions(items)
         linked = checked_edges(edges, checked)
-        indexing = self._indexing(self._models)
+        # Who would read is not asked for its name: it may not be there.
+        indexing = Indexing(self._index, self._embedding, self._models, IMPORTED)
         return (yield from indexing.add(checked, meter, given=given, edges=linked))
 
     def _retry_flow(
@@ -393,14 +341,6 @@ class Filling(Handle):
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _for_call(
-        self, chat_model: ChatModel | None = None, openie: OpenIE | None = None
-    ) -> Models:
-        check_ports(chat_model, openie)
-        own = self._models
-        chat = own.chat if chat_model is None else chat_model
-        return replace(own, chat=chat, openie=own.openie if openie is None else openie)
-
     def _with_embedder(self, embedder: Embedder) -> Models:
         check_methods(embedder, "embedder", ("embed", "aembed"))
         return replace(self._models, embedder=embedder)
@@ -410,20 +350,4 @@ class Filling(Handle):
         self._embedding = self._embedding_of(models.embedder)
 
     def _indexing(self, models: Models) -> Indexing:
-        return Indexing(self._index, self._embedding, models, _extractor(models))
-
-
-def _meter(budget: Budget | None, progress: OnProgress | None) -> Meter:
-    check_call(budget, progress)
-    return Meter(budget)
-
-
-def _extractor(models: Models) -> str:
-    """Name who reads."""
-    if models.openie is not None:
-        return models.openie.fingerprint
-    return fingerprint(_name(models.chat), models.prompts)
-
-
-def _name(model: object) -> str:
-    return str(getattr(model, "name", "") or type(model).__qualname__)
+        return Indexing(self._index, self._embedding, models, extractor_of(models))

@@ -86,9 +86,8 @@ class Indexing:
         vectors, generation = yield from self._embed(stored, meter)
         touched: list[str] = []
         if stored or not plan.is_linked:
-            extractor = IMPORTED if given else self._extractor
             touched, gone = self._committing.commit(
-                plan.edges, stored, extractions, vectors, generation, extractor, reread=reread
+                plan.edges, stored, extractions, vectors, generation, self._extractor, reread=reread
             )
             by_id = {i: extraction for i, extraction in by_id.items() if i not in gone}
             failed = {i: reason for i, reason in failed.items() if i not in gone}

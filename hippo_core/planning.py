@@ -43,17 +43,8 @@ def plan_of(
     Raises:
         InputError: An id stands for two passages, or an edge is of one that is nowhere.
     """
-    asked: dict[str, Passage] = {}
-    ids: list[str] = []
-    for passage in passages:
-        if not passage.full_text.strip():
-            continue
-        ids.append(passage.id)
-        if asked.setdefault(passage.id, passage) != passage:
-            raise InputError(
-                f"id {passage.id!r} stands for two different passages in one call; "
-                "give each its own id"
-            )
+    asked = distinct(passages)
+    ids = [passage.id for passage in passages if passage.full_text.strip()]
     with index.store.read() as reader:
         wanted = list({**asked, **edges})
         stored = {s.passage.id: s for s in reader.passages(index.namespace, wanted)}
@@ -70,6 +61,22 @@ def plan_of(
         edges=edges,
         is_linked=all(s.edges == edges.get(i, s.edges) for i, s in stored.items()),
     )
+
+
+def distinct(passages: Iterable[Passage]) -> dict[str, Passage]:
+    """Give the passages by id, without those that have no text.
+
+    Raises:
+        InputError: An id stands for two passages.
+    """
+    found: dict[str, Passage] = {}
+    for passage in passages:
+        if passage.full_text.strip() and found.setdefault(passage.id, passage) != passage:
+            raise InputError(
+                f"id {passage.id!r} stands for two different passages in one call; "
+                "give each its own id"
+            )
+    return found
 
 
 def _differs(

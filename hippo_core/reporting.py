@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from hippo_core._reply_lists import LIMIT, OVER_THE_LIMIT
 from hippo_core.contributions import unkeyed
@@ -22,10 +22,6 @@ def report_of(
     usage: Usage,
 ) -> IndexReport:
     """Say what became of the passages of a plan, given what was read and why some was not."""
-    dropped: Counter[str] = Counter()
-    for extraction in by_id.values():
-        dropped.update(extraction.dropped)
-        dropped["no letters or digits"] += unkeyed(extraction)
     return IndexReport(
         ids=plan.ids,
         added=tuple(i for i in by_id if i not in plan.updated and i not in failed),
@@ -35,10 +31,19 @@ def report_of(
         partial={i: e.reason for i, e in by_id.items() if e.status is Status.PARTIAL},
         empty=tuple(i for i, e in by_id.items() if e.status is Status.EMPTY),
         blank=plan.blank,
-        dropped={kind: n for kind, n in dropped.items() if n},
+        dropped=dropped_of(by_id.values()),
         edges=sum(map(len, plan.edges.values())),
         usage=usage,
     )
+
+
+def dropped_of(read: Iterable[Extraction]) -> dict[str, int]:
+    """Count what could not be used of what was read, by kind."""
+    dropped: Counter[str] = Counter()
+    for extraction in read:
+        dropped.update(extraction.dropped)
+        dropped["no letters or digits"] += unkeyed(extraction)
+    return {kind: n for kind, n in dropped.items() if n}
 
 
 def warnings_of(read: Collection[Extraction], dropped: Mapping[str, int]) -> Iterator[str]:

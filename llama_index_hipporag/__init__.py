@@ -8,17 +8,21 @@ except ImportError as error:
     raise _MissingDependencyError("llama-index-core", "llama-index") from error
 
 from llama_index_hipporag._events import HippoRAGProgressEvent, HippoRAGRetrievalEvent
+from llama_index_hipporag._graph_store import PropertyGraphReport
 from llama_index_hipporag._models import LlamaIndexChatModel, LlamaIndexEmbedder
+from llama_index_hipporag.extractor import HippoRAGExtractor
 from llama_index_hipporag.index import HippoRAGIndex
 from llama_index_hipporag.retriever import HippoRAGRetriever
 from llama_index_hipporag.tool import hipporag_tool
 
 __all__ = [
+    "HippoRAGExtractor",
     "HippoRAGIndex",
     "HippoRAGProgressEvent",
     "HippoRAGRetrievalEvent",
     "HippoRAGRetriever",
     "LlamaIndexChatModel",
     "LlamaIndexEmbedder",
+    "PropertyGraphReport",
     "hipporag_tool",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.settings import Settings
@@ -31,6 +32,12 @@ class SettingsChatModel:
     async def acomplete(self, messages: Sequence[Message]) -> Completion:
         """Answer a prompt without blocking the event loop."""
         return await self._chat_model.acomplete(messages)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Give another process the LLM of now: it has settings of its own."""
+        if self.is_set:
+            return LlamaIndexChatModel, (Settings.llm,)
+        return type(self), ()
 
     @property
     def _chat_model(self) -> LlamaIndexChatModel:

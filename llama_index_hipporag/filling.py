@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.ingestion import arun_transformations, run_transformations
 from llama_index.core.schema import BaseNode, Document, IndexNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore, RefDocInfo
 
-from hippo_core import Estimate, HippoConfig, HippoRAG, IndexReport, OpenIE, Passage, Prices
-from llama_index_hipporag._convert import Reading, document_hash, to_node
+from hippo_core import (
+    Estimate,
+    Extraction,
+    HippoConfig,
+    HippoRAG,
+    IndexReport,
+    OpenIE,
+    Passage,
+    Prices,
+)
+from llama_index_hipporag._convert import Reading, to_node
 from llama_index_hipporag._events import telling_progress
+from llama_index_hipporag._graph_store import PropertyGraphReport, StoredGraph, read_store
+from llama_index_hipporag._known import Known
 from llama_index_hipporag._options import AddOptions, add_options
 from llama_index_hipporag._settings import SettingsChatModel
 from llama_index_hipporag._struct import HippoRAGIndexStruct
@@ -55,7 +67,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
     def docstore(self) -> BaseDocumentStore:
         """The storage context's docstore, with the nodes of a memory that was there before."""
         if self._is_docstore_behind:
-            known = _Known(self.hippo)
+            known = Known(self.hippo)
             self._docstore.add_documents([to_node(passage) for passage in known.passages])
             for id_, hash_ in known.hashes().items():
                 self._docstore.set_document_hash(id_, hash_)
@@ -132,6 +144,38 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         options = add_options(insert_kwargs)
         with self._callback_manager.as_trace("ainsert"):
             await self._aput(await self._aparsed(documents), options)
+
+    def insert_property_graph(self, store: PropertyGraphStore) -> PropertyGraphReport:
+        """Index what a property graph store holds; no model reads anything.
+
+        Each of the store's nodes is inserted whole, with the triples that were read out of it. A
+        store keeps a triple for one node alone, also where several state it. Documents whose nodes
+        are there count as indexed: `refresh_ref_docs` leaves them alone until they change.
+
+        Returns:
+            How much was taken over, and which triples were not; the log has these too.
+
+        Raises:
+            InputError: A node cannot be used, or there are triples and no node that they are of.
+            ModelError: The embeddings failed; inserting the same store again goes on.
+        """
+        with self._callback_manager.as_trace("insert_property_graph"):
+            graph = read_store(store)
+            items = self._extracted(graph)
+            told = graph.report(items)
+            self._keep([p for p, _ in items], self.hippo.add_extracted(items), graph.hashes)
+        return told
+
+    async def ainsert_property_graph(self, store: PropertyGraphStore) -> PropertyGraphReport:
+        """Do what `insert_property_graph` does, without blocking the event loop."""
+        with self._callback_manager.as_trace("ainsert_property_graph"):
+            # By the store's sync methods: the async ones that it inherits block.
+            graph = await asyncio.to_thread(read_store, store)
+            items = await asyncio.to_thread(self._extracted, graph)
+            told = graph.report(items)
+            report = await self.hippo.aadd_extracted(items)
+            await asyncio.to_thread(self._keep, [p for p, _ in items], report, graph.hashes)
+        return told
 
     def estimate(
         self,
@@ -274,6 +318,9 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
     def _passages(self, batch: _Batch) -> list[Passage]:
         return self._reading.passages(map(self._alone, batch.nodes), batch.hashes)
 
+    def _extracted(self, graph: StoredGraph) -> list[tuple[Passage, Extraction]]:
+        return graph.extracted(self._passages(_Batch(graph.nodes, graph.hashes)))
+
     def _alone(self, node: BaseNode) -> BaseNode:
         """Give a node without what it refers to, unless that is a node."""
         if not isinstance(node, IndexNode) or node.obj is None or isinstance(node.obj, BaseNode):
@@ -339,11 +386,11 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
     def _stale(self, batch: _Batch) -> list[str]:
         """Give the ids of nodes that the documents of a batch have now, and not any more in it."""
         new = {node.node_id for node in batch.nodes}
-        known = _Known(self.hippo, batch.hashes)
+        known = Known(self.hippo, batch.hashes)
         return [passage.id for passage in known.passages if passage.id not in new]
 
     def _changed(self, documents: Sequence[Document]) -> tuple[list[Document], list[bool]]:
-        known = _Known(self.hippo, {document.id_ for document in documents}).hashes()
+        known = Known(self.hippo, {document.id_ for document in documents}).hashes()
         changed: dict[str, Document] = {}
         flags = []
         for document in documents:
@@ -360,30 +407,3 @@ class _Batch:
 
     nodes: Sequence[BaseNode]
     hashes: Mapping[str, str] = field(default_factory=dict)
-
-
-class _Known:
-    """What the memory holds of documents."""
-
-    def __init__(self, hippo: HippoRAG, document_ids: Collection[str] | None = None) -> None:
-        self._hippo = hippo
-        self.passages = [
-            passage
-            for passage in hippo
-            if document_ids is None or passage.source_id in document_ids
-        ]
-
-    def hashes(self) -> dict[str, str]:
-        """Give the hash of each document that is there in one state, and read in full."""
-        found: dict[str, set[str | None]] = {}
-        unfinished = {
-            id_
-            for id_, extraction in self._hippo.extractions([p.id for p in self.passages]).items()
-            if not extraction.status.finished
-        }
-        for passage in self.passages:
-            if passage.source_id is not None:
-                hash_ = None if passage.id in unfinished else document_hash(passage)
-                found.setdefault(passage.source_id, set()).add(hash_)
-        single = {id_: hashes.pop() for id_, hashes in found.items() if len(hashes) == 1}
-        return {id_: hash_ for id_, hash_ in single.items() if hash_ is not None}

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, Unpack
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
+from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.llms.utils import LLMType
 from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
 from llama_index.core.storage.storage_context import StorageContext
@@ -215,6 +216,63 @@ class HippoRAGIndex(FillingIndex):
             await index.ainsert_documents(
                 documents, edges=edges, on_error=on_error, progress=progress, budget=budget
             )
+        return index
+
+    @classmethod
+    def from_property_graph_store(
+        cls,
+        store: PropertyGraphStore,
+        storage_context: StorageContext | None = None,
+        *,
+        callback_manager: CallbackManager | None = None,
+        transformations: list[TransformComponent] | None = None,
+        show_progress: bool = False,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Open an index and insert what a property graph store holds; no model reads anything.
+
+        Args:
+            store: Such as `PropertyGraphIndex(...).property_graph_store`.
+            storage_context: What the constructor takes, as do the next three.
+            callback_manager: See there.
+            transformations: See there.
+            show_progress: See there.
+            **options: What the constructor takes to open a memory.
+        """
+        index = cls(
+            storage_context=storage_context,
+            callback_manager=callback_manager,
+            transformations=transformations,
+            show_progress=show_progress,
+            **options,
+        )
+        with index._undone_on_error(index.index_struct):
+            index.insert_property_graph(store)
+        return index
+
+    @classmethod
+    async def afrom_property_graph_store(
+        cls,
+        store: PropertyGraphStore,
+        storage_context: StorageContext | None = None,
+        *,
+        callback_manager: CallbackManager | None = None,
+        transformations: list[TransformComponent] | None = None,
+        show_progress: bool = False,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Do what `from_property_graph_store` does, without blocking the event loop."""
+        making = partial(
+            cls,
+            storage_context=storage_context,
+            callback_manager=callback_manager,
+            transformations=transformations,
+            show_progress=show_progress,
+            **options,
+        )
+        index = await asyncio.to_thread(making)
+        with index._undone_on_error(index.index_struct):
+            await index.ainsert_property_graph(store)
         return index
 
     @classmethod

@@ -100,7 +100,7 @@ LAYERS = {
         "reading",
         "ircot",
     ],
-    "L5": ["handle", "filling", "hipporag", "evaluation", "local", "testing", "cli"],
+    "L5": ["handle", "preparing", "filling", "hipporag", "evaluation", "local", "testing", "cli"],
 }
 ORDER = [module for layer in LAYERS.values() for module in layer]
 
