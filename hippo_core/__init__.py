@@ -27,6 +27,7 @@ from hippo_core.errors import (
     SynonymyError,
     TransientModelError,
 )
+from hippo_core.explanations import Explanation, Part, SeedPath, Step
 from hippo_core.hipporag import HippoRAG
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.prompt_texts import PromptExample
@@ -73,6 +74,7 @@ __all__ = [
     "Embedder",
     "EmbedderMismatchError",
     "Estimate",
+    "Explanation",
     "Extraction",
     "HippoConfig",
     "HippoError",
@@ -91,6 +93,7 @@ __all__ = [
     "NotAStoreError",
     "OpenIE",
     "ParseError",
+    "Part",
     "Passage",
     "PermanentModelError",
     "Prices",
@@ -104,10 +107,12 @@ __all__ = [
     "RetrievalPath",
     "SchemaVersionError",
     "ScoredPassage",
+    "SeedPath",
     "Stage",
     "StageUsage",
     "Stats",
     "Status",
+    "Step",
     "StoreCorruptError",
     "StoreError",
     "StoreLockedError",
