@@ -54,7 +54,7 @@ def filled(corpus, edges=()):
     ]
     memory.add_extracted(
         [
-            (Passage(text, id=f"p{i}"), Extraction(triples=tuple(stated)))
+            (Passage(text, id=f"p{i}", metadata={"n": i}), Extraction(triples=tuple(stated)))
             for i, (text, stated) in enumerate(zip(texts, corpus, strict=True))
         ],
         edges=own,
@@ -79,17 +79,10 @@ def test_each_split_sums_to_the_score(config, corpus, edges, mode):
             assert hit.explanation.score == hit.score
             assert total(hit.explanation.by_seed) == pytest.approx(hit.score, abs=1e-9)
             assert total(hit.explanation.by_edge) == pytest.approx(hit.score, abs=1e-9)
-
-
-@given(config=st.sampled_from(TWO), corpus=corpora, edges=links)
-def test_all_of_a_walks_score_is_explained_by_the_walk(config, corpus, edges):
-    with filled(corpus, edges) as memory:
-        found = memory.retrieve(QUERY, k=9, config=config, explain=True)
-        if found.path.used_graph:
-            kinds = {part.kind for hit in found for part in hit.explanation.by_seed}
-            assert kinds <= {"phrase", "passages"}
-            kinds = {part.kind for hit in found for part in hit.explanation.by_edge}
-            assert kinds <= {"context", "edge", "restart"}
+            if config in TWO and found.path.used_graph:  # the walk alone says it all
+                assert {part.kind for part in hit.explanation.by_seed} <= {"phrase", "passages"}
+                parts = {part.kind for part in hit.explanation.by_edge}
+                assert parts <= {"context", "edge", "restart"}
 
 
 class Solved:
@@ -250,9 +243,6 @@ def test_an_explanation_reads_as_a_tree():
 
 def test_a_filter_is_a_smaller_corpus_for_explanations_too():
     with filled(CHAIN) as memory, filled(CHAIN[:2]) as smaller:
-        allowed = memory.retrieve(QUERY, explain=True, where={"$not": {"no": {"$exists": True}}})
-        memory.delete(["p2", "p3"])
-        fewer = memory.retrieve(QUERY, explain=True)
-        expected = [hit.explanation for hit in smaller.retrieve(QUERY, explain=True)]
-    assert len(allowed.passages) == 4
-    assert [hit.explanation for hit in fewer] == expected
+        allowed = memory.retrieve(QUERY, explain=True, where={"n": {"$lt": 2}})
+        expected = smaller.retrieve(QUERY, explain=True)
+        assert [h.explanation for h in allowed] == [h.explanation for h in expected]
