@@ -27,6 +27,7 @@ from hippo_core.errors import (
     SynonymyError,
     TransientModelError,
 )
+from hippo_core.explanations import Explanation, Part, SeedPath, Step
 from hippo_core.hipporag import HippoRAG
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.prompt_texts import PromptExample
@@ -74,6 +75,7 @@ __all__ = [
     "Embedder",
     "EmbedderMismatchError",
     "Estimate",
+    "Explanation",
     "Extraction",
     "HippoConfig",
     "HippoError",
@@ -92,6 +94,7 @@ __all__ = [
     "NotAStoreError",
     "OpenIE",
     "ParseError",
+    "Part",
     "Passage",
     "PermanentModelError",
     "Prices",
@@ -105,10 +108,12 @@ __all__ = [
     "RetrievalPath",
     "SchemaVersionError",
     "ScoredPassage",
+    "SeedPath",
     "Stage",
     "StageUsage",
     "Stats",
     "Status",
+    "Step",
     "StoreCorruptError",
     "StoreError",
     "StoreLockedError",

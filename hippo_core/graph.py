@@ -147,6 +147,10 @@ class KnowledgeGraph:
         """Give the walk's matrix over phrases (HippoRAG) or phrases and passages (HippoRAG 2)."""
         return self._walked(config, with_passages=with_passages)[0]
 
+    def strength(self, config: HippoConfig) -> NDArray[np.float64]:
+        """Give the summed weights of each node's edges, over phrases and passages."""
+        return self._walked(config, with_passages=True)[1]
+
     def flow_over_edges(
         self, passage: int, mass: NDArray[np.float64], config: HippoConfig
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

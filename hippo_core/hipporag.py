@@ -69,6 +69,7 @@ class HippoRAG(Filling):
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
         dense_queries: Sequence[str] | None = None,
+        explain: bool = False,
         chat_model: ChatModel | None = None,
     ) -> Retrieval:
         """Give the k passages that answer the query best, all of them if there are fewer.
@@ -84,6 +85,8 @@ class HippoRAG(Filling):
                 `relative`: divided by the best. Neither is a confidence.
             dense_queries: Compared with passages in place of the query, by the mean of their
                 vectors, such as a hypothetical answer (HyDE); linked is the query itself.
+            explain: Whether each passage brings an `explanation`: its score split by seed and by
+                edge, and the strongest paths to it. It takes a second walk.
             chat_model: Used for this call in place of the memory's own.
 
         Raises:
@@ -93,7 +96,9 @@ class HippoRAG(Filling):
         """
         meter = Meter()
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, score_mode, self.config, dense_queries)
+        search = partial(
+            checked_search, k, where, config, score_mode, self.config, dense_queries, explain
+        )
         flow = self._retrieve_flow(query, search, models, meter)
         return self._driver(models, meter).run(flow)
 
@@ -106,12 +111,15 @@ class HippoRAG(Filling):
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
         dense_queries: Sequence[str] | None = None,
+        explain: bool = False,
         chat_model: ChatModel | None = None,
     ) -> Retrieval:
         """Do what `retrieve` does, without blocking the event loop."""
         meter = Meter()
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, score_mode, self.config, dense_queries)
+        search = partial(
+            checked_search, k, where, config, score_mode, self.config, dense_queries, explain
+        )
         flow = self._retrieve_flow(query, search, models, meter)
         return await self._driver(models, meter).arun(flow)
 
@@ -123,11 +131,12 @@ class HippoRAG(Filling):
         where: Where | None = None,
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
+        explain: bool = False,
         chat_model: ChatModel | None = None,
     ) -> list[Retrieval]:
         """Retrieve for each query, several at once; each result is what `retrieve` gives."""
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, score_mode, self.config)
+        search = partial(checked_search, k, where, config, score_mode, self.config, explain=explain)
         flow = self._many_flow(queries, search, models)
         return self._driver(models, Meter()).run(flow)
 
@@ -139,11 +148,12 @@ class HippoRAG(Filling):
         where: Where | None = None,
         config: HippoConfig | None = None,
         score_mode: ScoreMode = "ppr",
+        explain: bool = False,
         chat_model: ChatModel | None = None,
     ) -> list[Retrieval]:
         """Do what `retrieve_many` does, without blocking the event loop."""
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, score_mode, self.config)
+        search = partial(checked_search, k, where, config, score_mode, self.config, explain=explain)
         flow = self._many_flow(queries, search, models)
         return await self._driver(models, Meter()).arun(flow)
 

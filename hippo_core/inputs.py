@@ -214,6 +214,7 @@ class Search(NamedTuple):
     config: HippoConfig
     score_mode: ScoreMode
     dense_queries: tuple[str, ...]
+    explain: bool
 
 
 def checked_search(
@@ -223,6 +224,7 @@ def checked_search(
     score_mode: ScoreMode,
     own: HippoConfig,
     dense_queries: Sequence[str] | None = None,
+    explain: bool = False,
 ) -> Search:
     """Check how a query is to be answered; `own` are the memory's settings.
 
@@ -237,7 +239,9 @@ def checked_search(
     if isinstance(dense_queries, str):
         raise InputError("dense_queries is a list of texts; put a single one in a list")
     instead = tuple(map(checked_query, dense_queries or ()))
-    return Search(int(k), checked_where(where), checked_settings(config, own), score_mode, instead)
+    return Search(
+        int(k), checked_where(where), checked_settings(config, own), score_mode, instead, explain
+    )
 
 
 def checked_query(query: str) -> str:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hippo_core.config import HippoConfig
 from hippo_core.embedding import QUERY_KINDS, Embedding
 from hippo_core.errors import ModelError, ModelRequiredError, ParseError
+from hippo_core.explaining import Spread, bringing_edges, bringing_triples, explain
+from hippo_core.explanations import Explanation
 from hippo_core.flows import Flow, Models, NameEntities
 from hippo_core.inputs import Search
 from hippo_core.linking import (
@@ -31,7 +32,7 @@ from hippo_core.linking import (
     parts,
 )
 from hippo_core.openie import read_query_entities
-from hippo_core.pagerank import PageRank, personalized_pagerank
+from hippo_core.pagerank import PageRank, Transition, personalized_pagerank
 from hippo_core.recognition import Recognition, recognise
 from hippo_core.seeding import entity_seeds, hop_seeds, passage_seeds, triple_seeds
 from hippo_core.segments import distinct
@@ -39,7 +40,6 @@ from hippo_core.similarity import min_max, top_k
 from hippo_core.snapshot import Snapshot
 from hippo_core.text import normalise_phrase
 from hippo_core.types import (
-    Edge,
     Kind,
     LinkedPhrase,
     LinkedTriple,
@@ -49,10 +49,6 @@ from hippo_core.types import (
     Triple,
     Walk,
 )
-
-EXPLAINING_TRIPLES = 3  # triples shown with a passage
-EXPLAINING_EDGES = 3  # and edges of the user's
-
 
 Scores = NDArray[np.float64]
 
@@ -67,10 +63,8 @@ class Ranking:
     triples: tuple[LinkedTriple, ...] = ()
     anchors: tuple[str, ...] = ()
     phrases: tuple[LinkedPhrase, ...] = ()
-    mass: Scores | None = None
-    """(n_phrases,), the walk's mass on the phrases."""
-    node_mass: Scores | None = None
-    """(n_phrases + n_passages,), the mass of a walk that went over the user's edges."""
+    spread: Spread | None = None
+    """None where the scores are cosines."""
     walk: Walk | None = None
 
 
@@ -181,12 +175,20 @@ class _Search:
         links = link_entities([self.corpus.phrase_vectors.cosines(vector) for vector in vectors])
         seeds = entity_seeds(links.positions, self._specificity())
         mass, walked = self._expand(seeds)
-        by_passage = min_max(self.graph.phrase_passages.T @ mass)
+        held = self.graph.phrase_passages.T @ mass
+        by_passage = min_max(held)
+        spread = Spread(
+            seeds,
+            mass,
+            self._transition(with_passages=False) if walked else None,
+            with_passages=False,
+            scale=float(np.ptp(by_passage) / (np.ptp(held) or 1.0)),
+        )
         ranking = Ranking(
             scores=by_passage,
             path=RetrievalPath.GRAPH,
             phrases=self._linked_phrases(list(named.values()), links),
-            mass=mass,
+            spread=spread,
             walk=_walk_of(walked) if walked else None,
         )
         certain = links.cosines.min() > self.config.ensemble_threshold
@@ -194,8 +196,13 @@ class _Search:
             return ranking
         dense = yield from self.dense(RetrievalPath.ENSEMBLE)
         share = self.config.ensemble_weight
-        mean = (1 - share) * by_passage + share * min_max(dense.scores)
-        return replace(ranking, scores=mean, path=RetrievalPath.ENSEMBLE)
+        by_dense = share * min_max(dense.scores)
+        return replace(
+            ranking,
+            scores=(1 - share) * by_passage + by_dense,
+            path=RetrievalPath.ENSEMBLE,
+            spread=replace(spread, scale=(1 - share) * spread.scale, dense=by_dense),
+        )
 
     def _unlinked(self) -> Flow[Ranking]:
         """Rank where no passage states a triple: over the user's edges, if there are any."""
@@ -209,9 +216,11 @@ class _Search:
         """Walk over phrases and passages, from the seeds and all passages."""
         reset = np.concatenate([seeds, passage_seeds(dense, self.config.passage_weight)])
         walked = self._walk(reset, with_passages=True)
-        mass, scores = np.split(walked.scores, [self.graph.n_phrases])
-        node_mass = walked.scores if self.config.user_edges else None
-        return Ranking(scores, **told, mass=mass, node_mass=node_mass, walk=_walk_of(walked))
+        spread = Spread(
+            reset, walked.scores, self._transition(with_passages=True), with_passages=True
+        )
+        scores = walked.scores[self.graph.n_phrases :]
+        return Ranking(scores, **told, spread=spread, walk=_walk_of(walked))
 
     def _vectors(self, kinds: Sequence[Kind]) -> Flow[list[NDArray[np.float32]]]:
         return (yield from self.embedding.query(self.query, kinds, self.dense_queries))
@@ -319,11 +328,14 @@ class _Search:
 
     def _walk(self, reset: Scores, *, with_passages: bool) -> PageRank:
         return personalized_pagerank(
-            self.graph.transition(self.config, with_passages=with_passages),
+            self._transition(with_passages=with_passages),
             reset,
             damping=self.config.damping,
             tolerance=self.config.ppr_tolerance,
         )
+
+    def _transition(self, *, with_passages: bool) -> Transition:
+        return self.graph.transition(self.config, with_passages=with_passages)
 
     def _expand(self, seeds: Scores) -> tuple[Scores, PageRank | None]:
         """Spread the seeds over the phrases, as configured."""
@@ -377,38 +389,24 @@ def _walk_of(walked: PageRank) -> Walk:
 def _best(ranking: Ranking, snapshot: Snapshot, search: Search) -> tuple[ScoredPassage, ...]:
     """Cut a ranking to its k best, by rounded score, then passage id."""
     best = top_k(ranking.scores, search.k)
-    scores = ranking.scores[best]
+    ranked = ranking.scores[best]
+    shown = ranked
     if search.score_mode == "relative":
-        scores = scores / scores[0] if scores[0] > 0 else 1.0 + scores - scores[0]
+        shown = ranked / ranked[0] if ranked[0] > 0 else 1.0 + ranked - ranked[0]
+    told: Sequence[Explanation | None] = [None] * len(best)
+    if search.explain:
+        told = explain(best, ranked, shown.tolist(), ranking.spread, snapshot, search.config)
     return tuple(
         ScoredPassage(
             passage=snapshot.corpus.passages[position].passage.copy(),
             score=float(score),
             rank=rank,
             status=snapshot.corpus.passages[position].status,
-            triples=_explanation(position, ranking.mass, snapshot),
-            edges=_bringing(position, ranking.node_mass, snapshot, search.config),
+            triples=bringing_triples(position, ranking.spread, snapshot),
+            edges=bringing_edges(position, ranking.spread, snapshot, search.config),
+            explanation=explanation,
         )
-        for rank, (position, score) in enumerate(zip(best.tolist(), scores, strict=True), start=1)
+        for rank, (position, score, explanation) in enumerate(
+            zip(best.tolist(), shown, told, strict=True), start=1
+        )
     )
-
-
-def _explanation(position: int, mass: Scores | None, snapshot: Snapshot) -> tuple[Triple, ...]:
-    """Give the triples over which most of the walk came to the passage: both ends hold mass."""
-    if mass is None:
-        return ()
-    graph = snapshot.graph
-    own = graph.triple_phrases[snapshot.corpus.triples_of(position)]
-    near = graph.touching(distinct(own.reshape(-1)))
-    flow = mass[graph.triple_phrases[near]].prod(axis=1)
-    best = [i for i in top_k(flow, EXPLAINING_TRIPLES) if flow[i] > 0]
-    return tuple(snapshot.display_triple(int(near[i])) for i in best)
-
-
-def _bringing(
-    position: int, mass: Scores | None, snapshot: Snapshot, config: HippoConfig
-) -> tuple[Edge, ...]:
-    """Give the user's edges over which most of the walk came to the passage."""
-    if mass is None or not len(snapshot.graph.ends.edge):
-        return ()
-    return snapshot.bringing(position, mass, config, EXPLAINING_EDGES)

@@ -98,9 +98,9 @@ class Snapshot:
     ) -> tuple[Edge, ...]:
         """Give the n edges of the user's over which most of a walk's mass came to a passage."""
         edges, flow = self.graph.flow_over_edges(passage, mass, config)
-        return tuple(self._edge(int(edges[i])) for i in top_k(flow, n).tolist() if flow[i] > 0)
+        return tuple(self.edge(int(edges[i])) for i in top_k(flow, n).tolist() if flow[i] > 0)
 
-    def _edge(self, position: int) -> Edge:
+    def edge(self, position: int) -> Edge:
         """Give one of the user's edges as they see it: a phrase in display form."""
         edges, ends = self.corpus.edges, self.graph.ends
         owner = int(np.searchsorted(edges.starts, position, side="right")) - 1

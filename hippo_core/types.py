@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 from hippo_core.costs import TokenUsage, Usage
+from hippo_core.explanations import Explanation
 
 JSON = str | int | float | bool | None | list[Any] | dict[str, Any]
 
@@ -201,6 +202,8 @@ class ScoredPassage:
     Each has one of the passage's phrases; it may be stated by another passage."""
     edges: tuple[Edge, ...] = ()
     """The user's edges over which most of the walk came to it, best first."""
+    explanation: Explanation | None = None
+    """Where the retrieval was asked to explain."""
 
 
 class RetrievalPath(StrEnum):
