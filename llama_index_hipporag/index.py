@@ -34,6 +34,7 @@ from llama_index_hipporag._persisting import (
     struct_of,
 )
 from llama_index_hipporag._struct import HippoRAGIndexStruct, register
+from llama_index_hipporag._turns import Turns
 from llama_index_hipporag.filling import FillingIndex
 from llama_index_hipporag.retriever import HippoRAGRetriever
 
@@ -119,6 +120,7 @@ class HippoRAGIndex(FillingIndex):
         show_progress: bool = False,
         **options: Unpack[MakingOptions],
     ) -> None:
+        self._turns = Turns()
         adding, opening = split_options(options)
         opened = opened_memory(index_struct, opening)
         self.hippo = opened.hippo
@@ -275,6 +277,9 @@ class HippoRAGIndex(FillingIndex):
         target = (Path(persist_dir) / FOLDER).absolute()
         if self._opened.is_kept and str(target) != self.index_struct.folder:
             self.hippo.save(target)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # one memory, one docstore
 
     def close(self) -> None:
         """Let go of the memory; one that was not persisted and has no folder is gone."""
