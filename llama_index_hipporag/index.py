@@ -18,6 +18,7 @@ from llama_index.core.storage.storage_context import StorageContext
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from hippo_core import Budget, NotAStoreError
+from llama_index_hipporag._engines import refuse_unknown
 from llama_index_hipporag._events import OnProgress
 from llama_index_hipporag._options import (
     Edges,
@@ -37,6 +38,8 @@ from llama_index_hipporag._struct import HippoRAGIndexStruct, register
 from llama_index_hipporag._turns import Turns
 from llama_index_hipporag.filling import FillingIndex
 from llama_index_hipporag.retriever import HippoRAGRetriever
+
+_OF_RETRIEVERS = ("similarity_top_k", "filters", "include_triples", "score_mode", "verbose")
 
 
 class HippoRAGIndex(FillingIndex):
@@ -305,11 +308,13 @@ class HippoRAGIndex(FillingIndex):
             score_mode: `relative`: the best node has 1.0, so that a cutoff keeps it; `ppr`: the
                 mass of the walk, which is small. Neither is a confidence.
             verbose: Whether LlamaIndex prints what it does with index nodes.
-            **kwargs: What LlamaIndex's engines hand on and no retriever needs.
+            **kwargs: What LlamaIndex's engines take and hand on, and no retriever needs.
 
         Raises:
             InputError: `similarity_top_k` is below 1, or a filter has no counterpart in the core.
+            TypeError: An argument is neither a retriever's nor an engine's.
         """
+        refuse_unknown(kwargs, _OF_RETRIEVERS)
         return HippoRAGRetriever(
             self,
             similarity_top_k,
