@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from inspect import unwrap
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from llama_index.core.llms import LLM, CustomLLM
 from numpy.typing import NDArray
 
 from hippo_core import ChatModel, Completion, Embedder, Kind, Message, TokenUsage
-from llama_index_hipporag._threads import in_thread
+from llama_index_hipporag._threads import in_thread, only_calls
 
 _SYNC = {
     "chat",
@@ -187,25 +186,13 @@ def _named(name: str | None) -> str:
 
 
 def _blocks(model: object, base: type, method: str) -> bool:
-    """Say whether an async method only calls a sync one, in the event loop.
-
-    The base's own does, and so does what many models write in its place:
-    `async def achat(...): return self.chat(...)`.
-    """
-    code = getattr(unwrap(getattr(type(model), method)), "__code__", None)
-    names = set() if code is None else _names(code)
-    return _inherits(model, base, method) or (bool(names) and names <= _SYNC)
+    """Say whether an async method calls a sync one in the event loop, as the base's own does."""
+    return _inherits(model, base, method) or only_calls(getattr(type(model), method), _SYNC)
 
 
 def _inherits(model: object, base: type, method: str) -> bool:
     # LlamaIndex wraps what a class inherits, for its spans.
     return unwrap(getattr(type(model), method)) is unwrap(getattr(base, method))
-
-
-def _names(code: CodeType) -> set[str]:
-    """Give the names of all that a function reads or calls, but its own variables."""
-    inner = (_names(part) for part in code.co_consts if isinstance(part, CodeType))
-    return set(code.co_names).union(*inner)
 
 
 def _chat_completion(response: ChatResponse) -> Completion:
