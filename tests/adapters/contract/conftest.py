@@ -51,6 +51,7 @@ class Models:
     way: str = "native"
     """`native`; `sync`: there is no async way; `in name`: the async one calls the sync one."""
     seconds: float = 0.0
+    sleep: Callable[[float], None] = time.sleep
     log: list[str] = field(default_factory=list)
 
     def complete(self, messages: list[Message], how: str = "sync") -> Completion:
@@ -72,7 +73,7 @@ class Models:
     def _take(self, what: str, how: str) -> None:
         self.log.append(f"{what} {how}")
         if how == "sync":
-            time.sleep(self.seconds)
+            self.sleep(self.seconds)
 
 
 @dataclass(frozen=True)

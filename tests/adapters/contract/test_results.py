@@ -170,17 +170,6 @@ async def test_ids_order_and_scores_are_one_after_a_reload(
     again.close()
 
 
-async def test_a_hundred_queries_at_once_are_a_hundred_single_ones(
-    adapter, memory, question, items
-):
-    queries = [f"{question} {items[n % 6].text} {n}" for n in range(100)]
-    retriever = adapter.retriever(memory, k=6)
-    single = [seen(adapter.ask(retriever, query)) for query in queries]
-    assert len({tuple(id_ for id_, *_ in found) for found in single}) > 1
-    together = await asyncio.gather(*(adapter.aask(retriever, query) for query in queries))
-    assert [seen(found) for found in together] == single
-
-
 # -- filters and other memories --------------------------------------------------------------------
 
 
