@@ -1,6 +1,7 @@
 """Many at once on one index: documents are replaced in turn, the docstore follows the memory."""
 
 import asyncio
+import sys
 import threading
 import time
 from functools import partial
@@ -19,6 +20,15 @@ from llama_index.core.schema import (
 from hippo_core import HippoRAG, Message
 from hippo_core.testing import TableOpenIE
 from llama_index_hipporag import HippoRAGIndex, LlamaIndexChatModel, LlamaIndexEmbedder
+
+
+@pytest.fixture(autouse=True)
+def many_switches():
+    """Let threads take turns often, so that a race is met."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
 
 
 def in_threads(*calls):
