@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from langchain_core.callbacks import Callbacks
 from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
 from langchain_core.runnables.base import RunnableBindingBase
@@ -17,8 +18,10 @@ from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from numpy.typing import NDArray
 
 from hippo_core import ChatModel, Completion, Embedder, Kind, Message, TokenUsage
+from langchain_hipporag._threads import in_thread, only_calls
 
 _MESSAGES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+_SYNC = {"_generate", "embed_query", "embed_documents"}
 _NAMED_BY = ("model", "model_name", "model_id")
 _FINISHED_BY = ("finish_reason", "stop_reason", "done_reason", "stopReason")
 _CUT = (
@@ -35,7 +38,8 @@ class LangChainChatModel:
     """Any Runnable that takes messages and gives a message or a str, as the core's ChatModel.
 
     A chat model, one with `.bind()`, `.with_retry()`, `.with_fallbacks()` or `.with_config()`
-    around it, a RunnableLambda, `prompt | model`, or an LLM.
+    around it, a RunnableLambda, `prompt | model`, or an LLM. A chat model whose `_agenerate` only
+    calls its `_generate` is asked in a thread.
 
     Args:
         runnable: The model.
@@ -71,6 +75,8 @@ class LangChainChatModel:
 
     async def acomplete(self, messages: Sequence[Message]) -> Completion:
         """Answer a prompt without blocking the event loop."""
+        if _blocks(self.runnable):
+            return await in_thread(self.complete, messages)
         try:
             output = await self.runnable.ainvoke(_messages(messages), self._config())
         except Exception as error:
@@ -121,6 +127,9 @@ class LangChainEmbedder:
 
     async def aembed(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         """Embed texts, shape (n, d), without blocking the event loop."""
+        way = "aembed_query" if kind.startswith("query") else "aembed_documents"
+        if only_calls(getattr(type(self.embeddings), way, None), _SYNC):
+            return await in_thread(self.embed, texts, kind)
         if kind.startswith("query"):
             rows = [await self.embeddings.aembed_query(text) for text in texts]
         else:
@@ -172,6 +181,13 @@ def _inside(runnable: object) -> Iterator[object]:
             yield inner
         case RunnableSequence(steps=steps):
             yield from reversed(steps)
+
+
+def _blocks(runnable: object) -> bool:
+    """Say whether a chat model's async way calls its sync one in the event loop."""
+    while isinstance(runnable, RunnableBindingBase):
+        runnable = runnable.bound
+    return isinstance(runnable, BaseChatModel) and only_calls(type(runnable)._agenerate, _SYNC)
 
 
 def _messages(messages: Sequence[Message]) -> list[BaseMessage]:

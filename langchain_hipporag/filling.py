@@ -37,6 +37,7 @@ from langchain_hipporag._convert import to_document, to_passages
 from langchain_hipporag._events import OnProgress, telling_progress
 from langchain_hipporag._models import LangChainChatModel, as_chat_model, as_embedder
 from langchain_hipporag._options import AddOptions, Edges, Fields, FillingOptions, OnError, Options
+from langchain_hipporag._threads import in_thread
 
 _logger = logging.getLogger(__name__)
 
@@ -219,7 +220,8 @@ class FillingRetriever(BaseRetriever):
         **options: Unpack[FillingOptions],
     ) -> Self:
         """Do what `from_texts` does, without blocking the event loop."""
-        return await cls.afrom_documents(_documents(texts, metadatas), **options)
+        documents = await in_thread(_documents, texts, metadatas)
+        return await cls.afrom_documents(documents, **options)
 
     # -- write --------------------------------------------------------------------------------
 
@@ -388,8 +390,10 @@ class FillingRetriever(BaseRetriever):
         progress: OnProgress | None,
         **options: Unpack[AddOptions],
     ) -> IndexReport:
+        # The documents may come out of a loader that reads files.
+        passages = await in_thread(self._passages, documents, ids)
         return await self.hippo.aadd(
-            self._passages(documents, ids),
+            passages,
             progress=telling_progress(progress, callbacks),
             chat_model=self._chat_model(callbacks),
             **options,
@@ -403,6 +407,8 @@ class FillingRetriever(BaseRetriever):
         return LangChainChatModel(own.runnable, callbacks)
 
     def _passages(self, documents: Iterable[Document], ids: Iterable[str] | None) -> list[Passage]:
+        if isinstance(ids, str):
+            raise InputError(f"ids must be a list of str, got the str {ids!r}; put it in a list")
         chosen = None if ids is None else list(ids)
         return to_passages(
             documents, chosen, title_key=self.title_key, metadata_encoder=self.metadata_encoder

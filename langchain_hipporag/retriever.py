@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from numbers import Integral
 from typing import Any, Literal
 
 from langchain_core.callbacks import (
@@ -15,7 +16,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
-from pydantic import Field, SkipValidation
+from pydantic import Field, SkipValidation, field_validator
 
 from hippo_core import (
     Edge,
@@ -143,6 +144,14 @@ class HippoRAGRetriever(FillingRetriever):
     include_scores: bool = True
     include_triples: bool = False
     score_mode: Literal["ppr", "relative"] = "relative"
+
+    @field_validator("k", mode="before")
+    @classmethod
+    def _is_whole_number(cls, k: Any) -> int:
+        """Refuse what a call refuses, and pydantic would make a number of: True, "3"."""
+        if isinstance(k, bool) or not isinstance(k, Integral):
+            raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
+        return int(k)
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from inspect import unwrap
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -22,9 +21,15 @@ from llama_index.core.llms import LLM, CustomLLM
 from numpy.typing import NDArray
 
 from hippo_core import ChatModel, Completion, Embedder, Kind, Message, TokenUsage
+from llama_index_hipporag._threads import in_thread, only_calls
 
-T = TypeVar("T")
-
+_SYNC = {
+    "chat",
+    "complete",
+    "_get_query_embedding",
+    "_get_text_embedding",
+    "_get_text_embeddings",
+}
 _UNNAMED = "unknown"  # LlamaIndex's default for the name of a model
 _USAGE = ("usage", "usage_metadata")
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "inputTokens")
@@ -44,8 +49,8 @@ class LlamaIndexChatModel:
     """LlamaIndex's LLM as the core's ChatModel.
 
     An LLM that only completes text gets the messages as its own `messages_to_prompt` writes them.
-    One that has no async way of its own, a CustomLLM, is asked in a thread. Set the LLM's own
-    `max_retries` to 0.
+    One that has no async way of its own, such as a CustomLLM, is asked in a thread. Set the LLM's
+    own `max_retries` to 0.
 
     >>> from llama_index.core.llms import MockLLM
     >>> LlamaIndexChatModel(MockLLM(max_tokens=2)).complete([Message("user", "Hi?")])
@@ -72,8 +77,8 @@ class LlamaIndexChatModel:
     async def acomplete(self, messages: Sequence[Message]) -> Completion:
         """Answer a prompt without blocking the event loop."""
         chats = self.llm.metadata.is_chat_model
-        if _inherits(self.llm, CustomLLM, "achat" if chats else "acomplete"):
-            return await _in_thread(self.complete, messages)
+        if _blocks(self.llm, CustomLLM, "achat" if chats else "acomplete"):
+            return await in_thread(self.complete, messages)
         if chats:
             return _chat_completion(await self.llm.achat(self._messages(messages)))
         return _text_completion(await self.llm.acomplete(self._prompt(messages), formatted=True))
@@ -95,7 +100,8 @@ class LlamaIndexChatModel:
 class LlamaIndexEmbedder:
     """LlamaIndex's embedding model as the core's Embedder.
 
-    A batch goes to the model in parts of its `embed_batch_size`, one after the other. A model with
+    A batch goes to the model in parts of its `embed_batch_size`, one after the other. A model whose
+    async methods are its sync ones, as local models have them, is asked in a thread. A model with
     an `embeddings_cache` must give one vector of a text, whether it is asked or stored: LlamaIndex
     keeps both under the text alone.
 
@@ -128,13 +134,10 @@ class LlamaIndexEmbedder:
 
     async def aembed(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         """Embed texts, shape (n, d), without blocking the event loop."""
+        if _blocks(self.embed_model, BaseEmbedding, self._async_way(kind)):
+            return await in_thread(self.embed, texts, kind)
         if kind.startswith("query"):
             rows = [await self.embed_model.aget_query_embedding(text) for text in texts]
-        elif all(
-            _inherits(self.embed_model, BaseEmbedding, way)
-            for way in ("_aget_text_embedding", "_aget_text_embeddings")
-        ):
-            return await _in_thread(self.embed, texts, kind)  # its own way would block
         else:
             # One part at a time: given all, LlamaIndex sends all parts at once.
             rows = []
@@ -142,19 +145,17 @@ class LlamaIndexEmbedder:
                 rows += await self.embed_model.aget_text_embedding_batch(part)
         return np.asarray(rows, dtype=np.float32)
 
+    def _async_way(self, kind: Kind) -> str:
+        if kind.startswith("query"):
+            return "_aget_query_embedding"
+        batch = "_aget_text_embeddings"  # by default one text at a time
+        return (
+            "_aget_text_embedding" if _inherits(self.embed_model, BaseEmbedding, batch) else batch
+        )
+
     def _parts(self, texts: Sequence[str]) -> Iterator[list[str]]:
         size = self.embed_model.embed_batch_size
         return (list(texts[i : i + size]) for i in range(0, len(texts), size))
-
-
-async def _in_thread(call: Callable[..., T], *args: Any) -> T:
-    def done() -> T:
-        try:
-            return call(*args)
-        except StopIteration as error:  # for which a future would wait without end
-            raise RuntimeError(f"{error!r} was raised") from error
-
-    return await asyncio.to_thread(done)
 
 
 def as_chat_model(llm: LLM | ChatModel | None) -> ChatModel | None:
@@ -184,8 +185,12 @@ def _named(name: str | None) -> str:
     return "" if name is None or name == _UNNAMED else name
 
 
+def _blocks(model: object, base: type, method: str) -> bool:
+    """Say whether an async method calls a sync one in the event loop, as the base's own does."""
+    return _inherits(model, base, method) or only_calls(getattr(type(model), method), _SYNC)
+
+
 def _inherits(model: object, base: type, method: str) -> bool:
-    """Say whether a method is the base's own, which calls the sync one in the event loop."""
     # LlamaIndex wraps what a class inherits, for its spans.
     return unwrap(getattr(type(model), method)) is unwrap(getattr(base, method))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.indices.base import BaseIndex
-from llama_index.core.ingestion import arun_transformations, run_transformations
+from llama_index.core.ingestion import run_transformations
 from llama_index.core.schema import BaseNode, Document, IndexNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore, RefDocInfo
 
@@ -18,19 +19,24 @@ from hippo_core import (
     Estimate,
     Extraction,
     HippoConfig,
+    HippoError,
     HippoRAG,
     IndexReport,
     OpenIE,
     Passage,
     Prices,
 )
-from llama_index_hipporag._convert import Reading, to_node
+from llama_index_hipporag._batches import Batch, ids_of, listed
+from llama_index_hipporag._convert import Reading, document_hash, to_node
 from llama_index_hipporag._events import telling_progress
 from llama_index_hipporag._graph_store import PropertyGraphReport, StoredGraph, read_store
 from llama_index_hipporag._known import Known
 from llama_index_hipporag._options import AddOptions, add_options
+from llama_index_hipporag._parsing import atransformed
 from llama_index_hipporag._settings import SettingsChatModel
 from llama_index_hipporag._struct import HippoRAGIndexStruct
+from llama_index_hipporag._threads import in_thread
+from llama_index_hipporag._turns import Turns
 
 _logger = logging.getLogger(__name__)
 
@@ -45,6 +51,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
     index_struct_cls = HippoRAGIndexStruct
     hippo: HippoRAG
     _reading: Reading
+    _turns: Turns
     _is_docstore_behind: bool
     _is_judged: bool  # by a recognition memory of the user's
 
@@ -66,13 +73,14 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
     @property
     def docstore(self) -> BaseDocumentStore:
         """The storage context's docstore, with the nodes of a memory that was there before."""
-        if self._is_docstore_behind:
-            known = Known(self.hippo)
-            self._docstore.add_documents([to_node(passage) for passage in known.passages])
-            for id_, hash_ in known.hashes().items():
-                self._docstore.set_document_hash(id_, hash_)
-            self._is_docstore_behind = False
-        return self._docstore
+        with self._turns.docstore:
+            if self._is_docstore_behind:
+                known = Known(self.hippo)
+                self._docstore.add_documents([to_node(passage) for passage in known.passages])
+                for id_, hash_ in known.hashes().items():
+                    self._docstore.set_document_hash(id_, hash_)
+                self._is_docstore_behind = False
+            return self._docstore
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
@@ -117,13 +125,13 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         """
         options = add_options(insert_kwargs)
         with self._callback_manager.as_trace("insert_nodes"):
-            self._put(_Batch(nodes), options)
+            self._put(Batch(nodes), options)
 
     async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Do what `insert_nodes` does, without blocking the event loop."""
         options = add_options(insert_kwargs)
         with self._callback_manager.as_trace("ainsert_nodes"):
-            await self._aput(_Batch(nodes), options)
+            await self._aput(Batch(nodes), options)
 
     def insert(self, document: Document, **insert_kwargs: Any) -> None:
         """Index a document's nodes; the keyword arguments are those of `insert_nodes`."""
@@ -133,13 +141,13 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         """Do what `insert` does, without blocking the event loop."""
         await self.ainsert_documents([document], **insert_kwargs)
 
-    def insert_documents(self, documents: Sequence[Document], **insert_kwargs: Any) -> None:
+    def insert_documents(self, documents: Iterable[Document], **insert_kwargs: Any) -> None:
         """Index the nodes of documents, in one batch; otherwise as `insert`."""
         options = add_options(insert_kwargs)
         with self._callback_manager.as_trace("insert"):
             self._put(self._parsed(documents), options)
 
-    async def ainsert_documents(self, documents: Sequence[Document], **insert_kwargs: Any) -> None:
+    async def ainsert_documents(self, documents: Iterable[Document], **insert_kwargs: Any) -> None:
         """Do what `insert_documents` does, without blocking the event loop."""
         options = add_options(insert_kwargs)
         with self._callback_manager.as_trace("ainsert"):
@@ -163,7 +171,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
             graph = read_store(store)
             items = self._extracted(graph)
             told = graph.report(items)
-            self._keep([p for p, _ in items], self.hippo.add_extracted(items), graph.hashes)
+            self._keep(self.hippo.add_extracted(items), graph.hashes)
         return told
 
     async def ainsert_property_graph(self, store: PropertyGraphStore) -> PropertyGraphReport:
@@ -174,7 +182,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
             items = await asyncio.to_thread(self._extracted, graph)
             told = graph.report(items)
             report = await self.hippo.aadd_extracted(items)
-            await asyncio.to_thread(self._keep, [p for p, _ in items], report, graph.hashes)
+            await asyncio.to_thread(self._keep, report, graph.hashes)
         return told
 
     def estimate(
@@ -194,7 +202,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         given = list(nodes)
         parsed = self._parsed([node for node in given if isinstance(node, Document)]).nodes
         ready = [node for node in given if not isinstance(node, Document)]
-        passages = self._passages(_Batch([*parsed, *ready]))
+        passages = self._passages(Batch([*parsed, *ready]))
         return self.hippo.estimate(passages, prices=prices, openie=openie)
 
     async def aestimate(
@@ -212,38 +220,45 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
     def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
         """Put a document's nodes in place of those it had; a failure leaves these."""
         options = add_options(update_kwargs)
-        with self._callback_manager.as_trace("update_ref_doc"):
-            self._replace([document], options)
+        found = listed([document])
+        with self._callback_manager.as_trace("update_ref_doc"), self._turns.at(ids_of(found)):
+            self._replace(found, options)
 
     async def aupdate_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
         """Do what `update_ref_doc` does, without blocking the event loop."""
         options = add_options(update_kwargs)
+        found = listed([document])
         with self._callback_manager.as_trace("aupdate_ref_doc"):
-            await self._areplace([document], options)
+            async with self._turns.aat(ids_of(found)):
+                await self._areplace(found, options)
 
-    def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
+    def refresh_ref_docs(self, documents: Iterable[Document], **update_kwargs: Any) -> list[bool]:
         """Index the documents that are new or have changed, in one batch.
 
         A document whose nodes could not be read, or not in full, counts as changed. All of the
-        memory's passages are looked at once.
+        memory's passages are looked at once. Two calls that replace one document do so one after
+        the other.
 
         Returns:
             For each document, whether it was indexed.
         """
         options = add_options(update_kwargs)
-        with self._callback_manager.as_trace("refresh_ref_docs"):
-            changed, flags = self._changed(documents)
+        found = listed(documents)
+        with self._callback_manager.as_trace("refresh_ref_docs"), self._turns.at(ids_of(found)):
+            changed, flags = self._changed(found)
             self._replace(changed, options)
         return flags
 
     async def arefresh_ref_docs(
-        self, documents: Sequence[Document], **update_kwargs: Any
+        self, documents: Iterable[Document], **update_kwargs: Any
     ) -> list[bool]:
         """Do what `refresh_ref_docs` does, without blocking the event loop."""
         options = add_options(update_kwargs)
+        found = await in_thread(listed, documents)
         with self._callback_manager.as_trace("arefresh_ref_docs"):
-            changed, flags = await asyncio.to_thread(self._changed, documents)
-            await self._areplace(changed, options)
+            async with self._turns.aat(ids_of(found)):
+                changed, flags = await asyncio.to_thread(self._changed, found)
+                await self._areplace(changed, options)
         return flags
 
     # -- delete -------------------------------------------------------------------------------
@@ -252,7 +267,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
         """Delete nodes and all that no other uses, in one batch; unknown ids are left alone."""
-        deleted = self.hippo.delete(list(node_ids)).deleted
+        deleted = self.hippo.delete(node_ids).deleted
         if delete_from_docstore:
             self._forget(deleted)
 
@@ -260,7 +275,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
         """Do what `delete_nodes` does, without blocking the event loop."""
-        deleted = (await self.hippo.adelete(list(node_ids))).deleted
+        deleted = (await self.hippo.adelete(node_ids)).deleted
         if delete_from_docstore:
             # By the docstore's sync methods: its async one leaves the id among its document's.
             await asyncio.to_thread(self._forget, deleted)
@@ -273,7 +288,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         if report.not_found:
             _logger.warning("no node of the document %r is there, nothing deleted", ref_doc_id)
         elif delete_from_docstore:
-            self.docstore.delete_ref_doc(ref_doc_id, raise_error=False)
+            self._forget_document(ref_doc_id)
 
     async def adelete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
@@ -283,7 +298,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         if report.not_found:
             _logger.warning("no node of the document %r is there, nothing deleted", ref_doc_id)
         elif delete_from_docstore:
-            await asyncio.to_thread(lambda: self.docstore.delete_ref_doc(ref_doc_id, False))
+            await asyncio.to_thread(self._forget_document, ref_doc_id)
 
     # -- what BaseIndex asks for, whose own methods are all replaced --------------------------
 
@@ -294,32 +309,30 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         return self._index_struct
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        self._put(_Batch(nodes), add_options(insert_kwargs))
+        self._put(Batch(nodes), add_options(insert_kwargs))
 
     def _delete_node(self, node_id: str, **delete_kwargs: Any) -> None:
         self.delete_nodes([node_id])
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _parsed(self, documents: Sequence[Document]) -> _Batch:
-        hashes = {document.id_: document.hash for document in documents}  # before they are changed
-        nodes = run_transformations(
-            list(documents), self._transformations, show_progress=self._show_progress
-        )
-        return _Batch(nodes, hashes)
+    def _parsed(self, documents: Iterable[Document]) -> Batch:
+        found = listed(documents)
+        hashes = {document.id_: document.hash for document in found}  # before they are changed
+        nodes = run_transformations(found, self._transformations, show_progress=self._show_progress)
+        return Batch(nodes, hashes)
 
-    async def _aparsed(self, documents: Sequence[Document]) -> _Batch:
-        hashes = {document.id_: document.hash for document in documents}
-        nodes = await arun_transformations(
-            list(documents), self._transformations, show_progress=self._show_progress
-        )
-        return _Batch(nodes, hashes)
+    async def _aparsed(self, documents: Iterable[Document]) -> Batch:
+        found = await in_thread(listed, documents)
+        hashes = {document.id_: document.hash for document in found}
+        nodes = await atransformed(found, self._transformations, show=self._show_progress)
+        return Batch(nodes, hashes)
 
-    def _passages(self, batch: _Batch) -> list[Passage]:
+    def _passages(self, batch: Batch) -> list[Passage]:
         return self._reading.passages(map(self._alone, batch.nodes), batch.hashes)
 
     def _extracted(self, graph: StoredGraph) -> list[tuple[Passage, Extraction]]:
-        return graph.extracted(self._passages(_Batch(graph.nodes, graph.hashes)))
+        return graph.extracted(self._passages(Batch(graph.nodes, graph.hashes)))
 
     def _alone(self, node: BaseNode) -> BaseNode:
         """Give a node without what it refers to, unless that is a node."""
@@ -328,23 +341,34 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         self._object_map[node.index_id] = node.obj
         return node.model_copy(update={"obj": None})
 
-    def _put(self, batch: _Batch, options: AddOptions) -> None:
+    def _put(self, batch: Batch, options: AddOptions) -> None:
         passages = self._passages(batch)
         with telling_progress(options.get("progress"), show=self._show_progress) as progress:
             options["progress"] = progress
-            report = self.hippo.add(passages, **options)
-        self._keep(passages, report, batch.hashes)
+            with self._caught_up():
+                report = self.hippo.add(passages, **options)
+                self._keep(report, batch.hashes)
 
-    async def _aput(self, batch: _Batch, options: AddOptions) -> None:
-        passages = await asyncio.to_thread(self._passages, batch)
+    async def _aput(self, batch: Batch, options: AddOptions) -> None:
+        passages = await in_thread(self._passages, batch)
         with telling_progress(options.get("progress"), show=self._show_progress) as progress:
             options["progress"] = progress
-            report = await self.hippo.aadd(passages, **options)
-        await asyncio.to_thread(self._keep, passages, report, batch.hashes)
+            with self._caught_up():
+                report = await self.hippo.aadd(passages, **options)
+                await asyncio.to_thread(self._keep, report, batch.hashes)
 
-    def _keep(
-        self, passages: Sequence[Passage], report: IndexReport, hashes: Mapping[str, str]
-    ) -> None:
+    @contextmanager
+    def _caught_up(self) -> Iterator[None]:
+        """Have the docstore filled anew where a call ends between the memory's commit and it."""
+        try:
+            yield
+        except HippoError:  # nothing was committed
+            raise
+        except BaseException:
+            self._is_docstore_behind = True
+            raise
+
+    def _keep(self, report: IndexReport, hashes: Mapping[str, str]) -> None:
         """Tell the docstore what is in the memory now, and the log what is not whole."""
         unread = {**report.failed, **report.partial}
         if unread:
@@ -355,18 +379,28 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
                 len(report.partial),
                 unread,
             )
-        there = set(report.ids)
-        docstore = self.docstore
-        docstore.add_documents([to_node(passage) for passage in passages if passage.id in there])
-        unfinished = {passage.source_id for passage in passages if passage.id in unread}
-        for id_ in hashes.keys() - unfinished:
-            docstore.set_document_hash(id_, hashes[id_])
+        with self._turns.docstore:
+            docstore = self.docstore
+            # Not what this call put there: another one may have changed or deleted it since.
+            passages = self.hippo.get(report.ids)
+            docstore.add_documents([to_node(passage) for passage in passages])
+            unfinished = {passage.source_id for passage in passages if passage.id in unread}
+            current = {passage.source_id: document_hash(passage) for passage in passages}
+            for id_ in hashes.keys() - unfinished:
+                docstore.set_document_hash(id_, current.get(id_) or hashes[id_])
 
-    def _forget(self, node_ids: Iterable[str]) -> None:
-        for id_ in node_ids:
-            self.docstore.delete_document(id_, raise_error=False)
+    def _forget(self, node_ids: Sequence[str]) -> None:
+        with self._turns.docstore:
+            back = {passage.id for passage in self.hippo.get(node_ids)}
+            for id_ in node_ids:
+                if id_ not in back:
+                    self.docstore.delete_document(id_, raise_error=False)
 
-    def _replace(self, documents: Sequence[Document], options: AddOptions) -> None:
+    def _forget_document(self, ref_doc_id: str) -> None:
+        with self._turns.docstore:
+            self.docstore.delete_ref_doc(ref_doc_id, raise_error=False)
+
+    def _replace(self, documents: Iterable[Document], options: AddOptions) -> None:
         if not documents:
             return
         batch = self._parsed(documents)
@@ -375,7 +409,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         self._put(batch, options)
         self.delete_nodes(stale, delete_from_docstore=True)
 
-    async def _areplace(self, documents: Sequence[Document], options: AddOptions) -> None:
+    async def _areplace(self, documents: Iterable[Document], options: AddOptions) -> None:
         if not documents:
             return
         batch = await self._aparsed(documents)
@@ -383,13 +417,13 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         await self._aput(batch, options)
         await self.adelete_nodes(stale, delete_from_docstore=True)
 
-    def _stale(self, batch: _Batch) -> list[str]:
+    def _stale(self, batch: Batch) -> list[str]:
         """Give the ids of nodes that the documents of a batch have now, and not any more in it."""
         new = {node.node_id for node in batch.nodes}
         known = Known(self.hippo, batch.hashes)
         return [passage.id for passage in known.passages if passage.id not in new]
 
-    def _changed(self, documents: Sequence[Document]) -> tuple[list[Document], list[bool]]:
+    def _changed(self, documents: Iterable[Document]) -> tuple[list[Document], list[bool]]:
         known = Known(self.hippo, {document.id_ for document in documents}).hashes()
         changed: dict[str, Document] = {}
         flags = []
@@ -399,11 +433,3 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
                 known[document.id_] = document.hash
                 changed[document.id_] = document
         return list(changed.values()), flags
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Nodes of one insert, and the hashes of the documents that they were made of."""
-
-    nodes: Sequence[BaseNode]
-    hashes: Mapping[str, str] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from llama_index.core.storage.storage_context import StorageContext
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from hippo_core import Budget, NotAStoreError
+from llama_index_hipporag._engines import refuse_unknown
 from llama_index_hipporag._events import OnProgress
 from llama_index_hipporag._options import (
     Edges,
@@ -35,8 +36,11 @@ from llama_index_hipporag._persisting import (
     struct_of,
 )
 from llama_index_hipporag._struct import HippoRAGIndexStruct, register
+from llama_index_hipporag._turns import Turns
 from llama_index_hipporag.filling import FillingIndex
 from llama_index_hipporag.retriever import HippoRAGRetriever
+
+_OF_RETRIEVERS = ("similarity_top_k", "filters", "include_triples", "score_mode", "verbose")
 
 
 class HippoRAGIndex(FillingIndex):
@@ -120,6 +124,7 @@ class HippoRAGIndex(FillingIndex):
         show_progress: bool = False,
         **options: Unpack[MakingOptions],
     ) -> None:
+        self._turns = Turns()
         adding, opening = split_options(options)
         opened = opened_memory(index_struct, opening)
         self.hippo = opened.hippo
@@ -334,6 +339,9 @@ class HippoRAGIndex(FillingIndex):
         if self._opened.is_kept and str(target) != self.index_struct.folder:
             self.hippo.save(target)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # one memory, one docstore
+
     def close(self) -> None:
         """Let go of the memory; one that was not persisted and has no folder is gone."""
         self.hippo.close()
@@ -363,11 +371,13 @@ class HippoRAGIndex(FillingIndex):
             include_scores: Whether a node has `hipporag_score` and `hipporag_rank` among its
                 metadata too, which a reranker leaves; not where several queries are fused.
             verbose: Whether LlamaIndex prints what it does with index nodes.
-            **kwargs: What LlamaIndex's engines hand on and no retriever needs.
+            **kwargs: What LlamaIndex's engines take and hand on, and no retriever needs.
 
         Raises:
             InputError: `similarity_top_k` is below 1, or a filter has no counterpart in the core.
+            TypeError: An argument is neither a retriever's nor an engine's.
         """
+        refuse_unknown(kwargs, _OF_RETRIEVERS)
         return HippoRAGRetriever(
             self,
             similarity_top_k,

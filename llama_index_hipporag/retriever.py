@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from copy import copy
+from numbers import Integral
+from typing import Any, Literal, Self, get_args
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
@@ -14,6 +16,8 @@ from llama_index_hipporag._convert import to_scored_node
 from llama_index_hipporag._events import tell_retrieval
 from llama_index_hipporag._filters import to_where
 from llama_index_hipporag.filling import FillingIndex
+
+ScoreMode = Literal["ppr", "relative"]
 
 
 class HippoRAGRetriever(BaseRetriever):
@@ -33,19 +37,22 @@ class HippoRAGRetriever(BaseRetriever):
         similarity_top_k: int = 5,
         filters: MetadataFilters | None = None,
         include_triples: bool = False,
-        score_mode: Literal["ppr", "relative"] = "relative",
+        score_mode: ScoreMode = "relative",
         include_scores: bool = False,
         *,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
     ) -> None:
-        if isinstance(similarity_top_k, bool) or not isinstance(similarity_top_k, int):
+        k: Any = similarity_top_k
+        if isinstance(k, bool) or not isinstance(k, Integral):
             raise InputError(f"similarity_top_k must be a whole number, got {similarity_top_k!r}")
+        if score_mode not in get_args(ScoreMode):
+            raise InputError(f"score_mode must be 'ppr' or 'relative', got {score_mode!r}")
         if similarity_top_k < 1:
             raise InputError(f"similarity_top_k must be at least 1, got {similarity_top_k}")
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         self.object_map = index.object_map  # the index's own, which grows with it
-        self.similarity_top_k = similarity_top_k
+        self.similarity_top_k = int(similarity_top_k)
         self._index = index
         self._where = to_where(filters)
         self._include_scores = include_scores
@@ -73,6 +80,9 @@ class HippoRAGRetriever(BaseRetriever):
             config=self._index.query_config,
         )
         return self._nodes(found)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy(self)  # of the same index
 
     def _nodes(self, found: Retrieval) -> list[NodeWithScore]:
         tell_retrieval(found)

@@ -1,0 +1,66 @@
+"""Whose turn it is: what reads an index and then writes it does both before the next one begins."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+_LOOK_AGAIN = 0.01  # seconds: a turn takes at least a call of a model
+
+
+class Turns:
+    """Turns of threads and of tasks on any event loop, among which no lock is shared.
+
+    >>> turns = Turns()
+    >>> with turns.at({"a.txt"}), turns.at({"b.txt"}):
+    ...     turns.is_free({"a.txt", "c.txt"}), turns.is_free({"c.txt"})
+    (False, True)
+    """
+
+    def __init__(self) -> None:
+        self.docstore = threading.RLock()
+        """For what is done at once, in one thread."""
+        self._lock = threading.Lock()
+        self._taken: set[str] = set()
+
+    def is_free(self, ids: Collection[str]) -> bool:
+        """Say whether no document of these is being replaced."""
+        return self._taken.isdisjoint(ids)
+
+    @contextmanager
+    def at(self, ids: Collection[str]) -> Iterator[None]:
+        """Have documents for oneself, all at once, so that no two wait for each other."""
+        while not self._take(ids):
+            time.sleep(_LOOK_AGAIN)
+        try:
+            yield
+        finally:
+            self._give(ids)
+
+    @asynccontextmanager
+    async def aat(self, ids: Collection[str]) -> AsyncIterator[None]:
+        """Do what `at` does, without blocking the event loop or a thread of its pool."""
+        while not self._take(ids):
+            await asyncio.sleep(_LOOK_AGAIN)
+        try:
+            yield
+        finally:
+            self._give(ids)
+
+    def _take(self, ids: Collection[str]) -> bool:
+        with self._lock:
+            if not self.is_free(ids):
+                return False
+            self._taken.update(ids)
+            return True
+
+    def _give(self, ids: Collection[str]) -> None:
+        with self._lock:
+            self._taken.difference_update(ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Turns, ()  # another process has turns of its own
