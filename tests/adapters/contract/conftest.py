@@ -300,6 +300,7 @@ def llama_index() -> Adapter:  # noqa: C901 - doubles of what may not be install
 
     def retriever(memory: Any, *, k: Any = 5, where: Any = None, **options: Any) -> Any:
         filters = where and MetadataFilters(filters=[MetadataFilter(key=where[0], value=where[1])])
+        options = {"include_scores": True, **options}  # as in LangChain
         return memory.as_retriever(similarity_top_k=k, filters=filters, **options)
 
     def found(results: Any) -> list[Found]:
