@@ -389,8 +389,8 @@ def _walk_of(walked: PageRank) -> Walk:
 def _best(ranking: Ranking, snapshot: Snapshot, search: Search) -> tuple[ScoredPassage, ...]:
     """Cut a ranking to its k best, by rounded score, then passage id."""
     best = top_k(ranking.scores, search.k)
-    ranked = ranking.scores[best]
-    shown = ranked
+    # Scores that tie are in the order of ids, and may rise in their last bits.
+    shown = ranked = np.minimum.accumulate(ranking.scores[best])
     if search.score_mode == "relative":
         shown = ranked / ranked[0] if ranked[0] > 0 else 1.0 + ranked - ranked[0]
     told: Sequence[Explanation | None] = [None] * len(best)

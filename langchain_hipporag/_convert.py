@@ -63,6 +63,8 @@ def to_scored_document(
         document.metadata["hipporag_rank"] = hit.rank
     if include_triples:
         document.metadata["hipporag_triples"] = [list(triple) for triple in hit.triples]
+    if hit.explanation is not None:
+        document.metadata["hipporag_explanation"] = hit.explanation.as_dict()
     return document
 
 

@@ -35,6 +35,7 @@ class Fields(TypedDict, total=False):
     where: Where | None
     include_scores: bool
     include_triples: bool
+    include_explanations: bool
     score_mode: Literal["ppr", "relative"]
     title_key: str | None
     metadata_encoder: Callable[[Any], Any] | None

@@ -63,6 +63,8 @@ class HippoRAGRetriever(FillingRetriever):
             out for what takes documents for the same by all of their metadata, such as
             MultiQueryRetriever: another query's score makes another document.
         include_triples: Whether a document brings the triples that explain why it is here.
+        include_explanations: Whether it brings its score split by seed and by edge, and the
+            strongest paths to it, as `hipporag_explanation`: an `Explanation` as a dict.
         score_mode: `relative`: the best document has 1.0, so that a cutoff keeps it; `ppr`: the
             mass of the walk, which is small. Neither is a confidence.
         title_key: The metadata key whose text is read and embedded before a document's content.
@@ -143,6 +145,7 @@ class HippoRAGRetriever(FillingRetriever):
     where: SkipValidation[Where | None] = Field(default=None, exclude=True)
     include_scores: bool = True
     include_triples: bool = False
+    include_explanations: bool = False
     score_mode: Literal["ppr", "relative"] = "relative"
 
     @field_validator("k", mode="before")
@@ -177,6 +180,7 @@ class HippoRAGRetriever(FillingRetriever):
             k=self.k if k is None else k,
             where=self.where if where is None else where,
             score_mode=self.score_mode,
+            explain=self.include_explanations,
             chat_model=self._chat_model(run_manager.get_child()),
         )
         dispatch_custom_event(
@@ -197,6 +201,7 @@ class HippoRAGRetriever(FillingRetriever):
             k=self.k if k is None else k,
             where=self.where if where is None else where,
             score_mode=self.score_mode,
+            explain=self.include_explanations,
             chat_model=self._chat_model(run_manager.get_child()),
         )
         await adispatch_custom_event(

@@ -126,6 +126,8 @@ def to_scored_node(
         found |= {"hipporag_score": hit.score, "hipporag_rank": hit.rank}
     if include_triples:
         found["hipporag_triples"] = [list(triple) for triple in hit.triples]
+    if hit.explanation is not None:
+        found["hipporag_explanation"] = hit.explanation.as_dict()
     node.metadata = {**node.metadata, **found}
     node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, *found]
     node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, *found]

@@ -40,7 +40,15 @@ from llama_index_hipporag._turns import Turns
 from llama_index_hipporag.filling import FillingIndex
 from llama_index_hipporag.retriever import HippoRAGRetriever
 
-_OF_RETRIEVERS = ("similarity_top_k", "filters", "include_triples", "score_mode", "verbose")
+_OF_RETRIEVERS = (
+    "similarity_top_k",
+    "filters",
+    "include_triples",
+    "score_mode",
+    "include_scores",
+    "include_explanations",
+    "verbose",
+)
 
 
 class HippoRAGIndex(FillingIndex):
@@ -355,6 +363,7 @@ class HippoRAGIndex(FillingIndex):
         include_triples: bool = False,
         score_mode: Literal["ppr", "relative"] = "relative",
         include_scores: bool = False,
+        include_explanations: bool = False,
         verbose: bool = False,
         **kwargs: Any,
     ) -> HippoRAGRetriever:
@@ -370,6 +379,8 @@ class HippoRAGIndex(FillingIndex):
                 mass of the walk, which is small. Neither is a confidence.
             include_scores: Whether a node has `hipporag_score` and `hipporag_rank` among its
                 metadata too, which a reranker leaves; not where several queries are fused.
+            include_explanations: Whether a node has its score split by seed and by edge, and the
+                strongest paths to it, as `hipporag_explanation`: an `Explanation` as a dict.
             verbose: Whether LlamaIndex prints what it does with index nodes.
             **kwargs: What LlamaIndex's engines take and hand on, and no retriever needs.
 
@@ -385,6 +396,7 @@ class HippoRAGIndex(FillingIndex):
             include_triples,
             score_mode,
             include_scores,
+            include_explanations,
             callback_manager=self._callback_manager,
             verbose=verbose,
         )

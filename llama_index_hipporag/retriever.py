@@ -39,6 +39,7 @@ class HippoRAGRetriever(BaseRetriever):
         include_triples: bool = False,
         score_mode: ScoreMode = "relative",
         include_scores: bool = False,
+        include_explanations: bool = False,
         *,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
@@ -57,6 +58,7 @@ class HippoRAGRetriever(BaseRetriever):
         self._where = to_where(filters)
         self._include_scores = include_scores
         self._include_triples = include_triples
+        self._include_explanations = include_explanations
         self._score_mode = score_mode
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -66,6 +68,7 @@ class HippoRAGRetriever(BaseRetriever):
             where=self._where,
             score_mode=self._score_mode,
             dense_queries=_dense_queries(query_bundle),
+            explain=self._include_explanations,
             config=self._index.query_config,
         )
         return self._nodes(found)
@@ -77,6 +80,7 @@ class HippoRAGRetriever(BaseRetriever):
             where=self._where,
             score_mode=self._score_mode,
             dense_queries=_dense_queries(query_bundle),
+            explain=self._include_explanations,
             config=self._index.query_config,
         )
         return self._nodes(found)

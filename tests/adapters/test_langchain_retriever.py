@@ -700,3 +700,19 @@ async def test_a_skipped_document_is_named_in_the_log(
     retriever.add_documents(documents)
     assert not caplog.records
     assert retriever.hippo.stats().by_status == {"ok": 6}
+
+
+# -- explanations ----------------------------------------------------------------------------------
+
+
+async def test_a_document_is_explained_where_that_is_asked_for(retriever, question):
+    plain = retriever.invoke(question)
+    assert not any("hipporag_explanation" in document.metadata for document in plain)
+    telling = retriever.model_copy(update={"include_explanations": True})
+    found = telling.invoke(question)
+    assert await telling.ainvoke(question) == found
+    for document in found:
+        told = document.metadata["hipporag_explanation"]
+        assert told["score"] == document.metadata["hipporag_score"]
+        assert sum(part["amount"] for part in told["by_seed"]) == pytest.approx(told["score"])
+    assert json.loads(json.dumps(found[0].metadata)) == found[0].metadata

@@ -323,3 +323,18 @@ async def test_it_fuses_with_other_retrievers(answering, question):
     )
     assert ids(fusion.retrieve(question))[:2] == CHAIN[:2]
     assert ids(await fusion.aretrieve(question))[:2] == CHAIN[:2]
+
+
+async def test_a_node_is_explained_where_that_is_asked_for_and_no_model_reads_it(llama, question):
+    assert not any(
+        "hipporag_explanation" in n.metadata for n in llama.as_retriever().retrieve(question)
+    )
+    telling = llama.as_retriever(include_explanations=True)
+    found = telling.retrieve(question)
+    assert await telling.aretrieve(question) == found
+    for one in found:
+        told = one.metadata["hipporag_explanation"]
+        assert told["score"] == one.score
+        assert sum(part["amount"] for part in told["by_edge"]) == pytest.approx(one.score)
+        for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+            assert "hipporag_" not in one.node.get_content(mode)

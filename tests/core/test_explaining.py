@@ -1,7 +1,11 @@
 """Explanations: exact splits of a score by seed and by edge, and the strongest paths to it."""
 
+import contextlib
+import io
 import json
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +23,7 @@ from hippo_core import (
 )
 from hippo_core.testing import HashEmbedder, TableOpenIE
 
+PAGE = Path(__file__).parents[2] / "docs" / "explaining.md"
 WORDS = ["ada", "brass", "cairo", "delta", "engine", "frome", "ghent"]
 QUERY = "ada engine cairo"
 TWO = [HippoConfig(), HippoConfig.hipporag2(), HippoConfig(second_hop=2, user_edges=False)]
@@ -246,3 +251,14 @@ def test_a_filter_is_a_smaller_corpus_for_explanations_too():
         allowed = memory.retrieve(QUERY, explain=True, where={"n": {"$lt": 2}})
         expected = smaller.retrieve(QUERY, explain=True)
         assert [h.explanation for h in allowed] == [h.explanation for h in expected]
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="a source distribution has no docs")
+def test_the_pages_example_prints_what_the_page_shows():
+    program, printed = re.findall(
+        r"^```(?:python)?\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S
+    )
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(program, {})  # noqa: S102 - our own page
+    assert printed in out.getvalue()
