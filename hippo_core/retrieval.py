@@ -372,7 +372,8 @@ def _walk_of(walked: PageRank) -> Walk:
 def _best(ranking: Ranking, snapshot: Snapshot, search: Search) -> tuple[ScoredPassage, ...]:
     """Cut a ranking to its k best, by rounded score, then passage id."""
     best = top_k(ranking.scores, search.k)
-    scores = ranking.scores[best]
+    # Scores that tie stand in the order of ids, in which their last bits may rise.
+    scores = np.minimum.accumulate(ranking.scores[best])
     if search.score_mode == "relative":
         scores = scores / scores[0] if scores[0] > 0 else 1.0 + scores - scores[0]
     return tuple(
