@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Collection, Iterator
@@ -22,13 +23,23 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self.docstore = threading.RLock()
-        """For what is done at once, in one thread."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._docstore = threading.RLock()
         self._lock = threading.Lock()
         self._taken: set[str] = set()
 
+    @property
+    def docstore(self) -> threading.RLock:
+        """For what is done with the docstore at once, in one thread."""
+        self._notice_fork()
+        return self._docstore
+
     def is_free(self, ids: Collection[str]) -> bool:
         """Say whether no document of these is being replaced."""
+        self._notice_fork()
         return self._taken.isdisjoint(ids)
 
     @contextmanager
@@ -51,7 +62,12 @@ class Turns:
         finally:
             self._give(ids)
 
+    def _notice_fork(self) -> None:
+        if self._process != os.getpid():  # a turn may be that of a thread left behind
+            self._begin()
+
     def _take(self, ids: Collection[str]) -> bool:
+        self._notice_fork()  # whose lock may be held
         with self._lock:
             if not self.is_free(ids):
                 return False

@@ -28,6 +28,7 @@ from llama_index_hipporag._options import (
     Options,
     split_options,
 )
+from llama_index_hipporag._parsing import default_transformations
 from llama_index_hipporag._persisting import (
     FOLDER,
     forget_in,
@@ -221,7 +222,7 @@ class HippoRAGIndex(FillingIndex):
             storage_context=storage_context,
             show_progress=show_progress,
             callback_manager=callback_manager,
-            transformations=transformations,
+            transformations=transformations or await default_transformations(),
             **options,
         )
         index = await asyncio.to_thread(making)

@@ -1,10 +1,13 @@
 """Many at once on one index: documents are replaced in turn, the docstore follows the memory."""
 
 import asyncio
+import os
+import subprocess
 import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -20,6 +23,8 @@ from llama_index.core.schema import (
 from hippo_core import HippoRAG, Message
 from hippo_core.testing import TableOpenIE
 from llama_index_hipporag import HippoRAGIndex, LlamaIndexChatModel, LlamaIndexEmbedder
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -230,6 +235,51 @@ async def test_the_loop_beats_while_documents_are_parsed(
         await index.arefresh_ref_docs(llama_documents[:4])
     assert len(index.hippo) == 4
     heart.assert_never_stopped()
+
+
+IN_A_FRESH_PROCESS = """
+import asyncio, sys
+from llama_index.core.schema import Document
+from hippo_core.testing import HashEmbedder, TableOpenIE
+from llama_index_hipporag import HippoRAGIndex
+
+sys.setswitchinterval(1e-6)
+
+async def make(n):
+    documents = [Document(text=f"Text {n}. Another sentence of it.")]
+    options = {"openie": TableOpenIE(), "embed_model": HashEmbedder()}
+    return await HippoRAGIndex.afrom_documents(documents, **options)
+
+async def main():
+    indexes = await asyncio.gather(*(make(n) for n in range(8)))
+    print([len(index.hippo) for index in indexes])
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_indexes_of_a_process_may_be_made_at_once():
+    """LlamaIndex loads its tokenizers at their first use, and not two threads may."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_FRESH_PROCESS],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert done.stdout == f"{[1] * 8}\n", done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of threads, since 3.12
+def test_a_forked_process_waits_for_no_turn_of_its_parent(llama, llama_documents):
+    with llama._turns.at({"bridge.txt"}), llama._turns.docstore:
+        child = os.fork()
+        if child == 0:
+            free = llama._turns.is_free({"bridge.txt"})
+            os._exit(0 if free and llama._turns.docstore.acquire(blocking=False) else 1)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 async def test_a_transformation_that_is_async_is_awaited(words, llama_documents, closing):

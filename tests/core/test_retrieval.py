@@ -10,6 +10,7 @@ from hippo_core import (
     ConfigError,
     Extraction,
     HippoConfig,
+    HippoRAG,
     InputError,
     ModelRequiredError,
     ParseError,
@@ -810,3 +811,17 @@ def test_linked_triples_name_the_passages_that_state_them(open_memory):
     found = memory.retrieve("Ada wrote notes")
     assert found.triples[0].triple == ("ada", "WROTE", "notes!")
     assert found.triples[0].passage_ids == ("y",)
+
+
+@pytest.mark.parametrize("score_mode", ["ppr", "relative"])
+@pytest.mark.parametrize("dimension", [64, 65, 300, 384])
+def test_scores_never_rise_with_the_rank_though_ties_are_told_apart_by_ids(dimension, score_mode):
+    """The products of one vector at many places differ in their last bits."""
+    for n in (5, 7, 50):
+        with HippoRAG(None, HashEmbedder(dimension, "words"), openie=TableOpenIE()) as memory:
+            memory.add([Passage("Hippos swim.", id=f"{i:02}") for i in range(n)])
+            found = memory.retrieve("Do hippos swim?", k=n, score_mode=score_mode)
+        assert ids(found) == [f"{i:02}" for i in range(n)]
+        told = [hit.score for hit in found]
+        assert told == sorted(told, reverse=True)
+        assert score_mode == "ppr" or told[0] == 1.0

@@ -136,7 +136,7 @@ async def test_ties_are_in_the_order_of_ids_whatever_came_first(adapter, opened,
         adapter.add(other, [one])
     found = await ask(memory, "Do hippos swim?")
     assert ids(found) == ["00", "01", "02", "03", "04"]
-    assert len({one.score for one in found}) == 1
+    assert len({round(one.score, 10) for one in found}) == 1
     for _ in range(3):
         assert seen(await ask(memory, "Do hippos swim?")) == seen(found)
     assert seen(await ask(other, "Do hippos swim?")) == seen(found)
