@@ -22,6 +22,7 @@ from hippo_core.inputs import check_config, check_methods, check_ports, checked_
 from hippo_core.limiter import Limiter
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.prompts import Prompts, check_prompts
+from hippo_core.records import text_key
 from hippo_core.retries import Patience
 from hippo_core.store import Store
 from hippo_core.text import canonical_json
@@ -107,6 +108,13 @@ class Handle:
             storable = [i for i in wanted if is_unicode(i)]
             found = {s.passage.id: s.passage for s in reader.passages(self.namespace, storable)}
         return [found[i] for i in wanted if i in found]
+
+    def deleted(self, ids: Collection[str]) -> list[str]:
+        """Give those of ids that were passages here and were deleted, in their order."""
+        wanted = checked_ids(ids)
+        with self._store.read() as reader:
+            _, keys = reader.changed_since(self.namespace, 0)
+        return [i for i in wanted if is_unicode(i) and text_key(i) in keys]
 
     def stats(self) -> Stats:
         """Count passages, phrases, triples and edges."""

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
 
 from hippo_core import InputError, Passage, ScoredPassage
+
+OF_A_RETRIEVAL = {
+    "hipporag_score": float,
+    "hipporag_rank": int,
+    "hipporag_triples": list,
+    "hipporag_explanation": dict,
+    "hipporag_step": int,
+}
+"""What is said of one retrieval among the metadata, and not kept where that is added again."""
 
 MetadataEncoder = Callable[[Any], Any]
 
@@ -71,7 +80,8 @@ def to_scored_document(
 def _to_passage(
     document: Document, id_: str | None, title_key: str | None, encoder: MetadataEncoder | None
 ) -> Passage:
-    metadata = document.metadata if encoder is None else _encoded(document.metadata, encoder)
+    own = _lasting(document.metadata)
+    metadata = own if encoder is None else _encoded(own, encoder)
     source = metadata.get("source")
     title = None if title_key is None else metadata.get(title_key)
     return Passage(
@@ -81,6 +91,11 @@ def _to_passage(
         source_id=source if isinstance(source, str) else None,
         metadata=metadata,
     )
+
+
+def _lasting(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what a retrieval said."""
+    return {k: v for k, v in metadata.items() if type(v) is not OF_A_RETRIEVAL.get(k)}
 
 
 def _encoded(value: Any, encoder: MetadataEncoder) -> Any:

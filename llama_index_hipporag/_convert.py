@@ -26,11 +26,20 @@ from llama_index.core.schema import (
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from hippo_core import InputError, Passage, ScoredPassage
+from llama_index_hipporag._node_graph import without_graph
 from llama_index_hipporag._order import in_order, order_of
 
 MetadataEncoder = Callable[[Any], Any]
 
 NODE = "_node"  # the key, among a passage's metadata, of what its node has beside them
+OF_A_RETRIEVAL = {
+    "hipporag_score": float,
+    "hipporag_rank": int,
+    "hipporag_triples": list,
+    "hipporag_explanation": dict,
+    "hipporag_step": int,
+}
+"""What is said of one retrieval among the metadata, and not kept where that is added again."""
 _DOCUMENT_HASH = "document_hash"
 _ORDER = "order"
 
@@ -68,6 +77,8 @@ class Reading:
                 f"node {node.node_id!r} has the metadata key {NODE!r}, under which the memory "
                 "keeps the node itself; rename it"
             )
+        own = _lasting(without_graph(node.metadata))
+        node = node.model_copy(update={"metadata": own})
         text = node.get_content(self.extract)
         embedded = node.get_content(self.embed)
         source_id = _source_id(node)
@@ -169,6 +180,11 @@ def _as_json(node: BaseNode, encoder: MetadataEncoder | None, without: set[str])
         data["obj"] = _as_json(node.obj, encoder, without={"embedding"})
     kind = node.get_type()
     return {TYPE_KEY: str(getattr(kind, "value", kind)), DATA_KEY: data}
+
+
+def _lasting(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what a retrieval said."""
+    return {k: v for k, v in metadata.items() if type(v) is not OF_A_RETRIEVAL.get(k)}
 
 
 def _encoded(value: Any, encoder: MetadataEncoder | None) -> Any:

@@ -84,6 +84,21 @@ def _own_metadata(node: BaseNode) -> dict[str, Any]:
     return {key: value for key, value in node.metadata.items() if key not in _KEYS}
 
 
+def without_graph(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Give metadata without a graph, of objects or as a cache wrote them; other values stay."""
+    if not all(_is_graph(metadata.get(key)) for key in _KEYS):
+        return dict(metadata)
+    return {key: value for key, value in metadata.items() if key not in _KEYS}
+
+
+def _is_graph(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(item, LabelledNode | Relation)
+        or (isinstance(item, Mapping) and {"label", "properties"} <= item.keys())
+        for item in value
+    )
+
+
 def _with_keys(excluded: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*excluded, *_KEYS]))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms import LLM
 from llama_index.core.schema import MetadataMode
 from llama_index.core.storage.storage_context import StorageContext
+from llama_index.core.vector_stores import SimpleVectorStore
 
 from hippo_core import HippoRAG, NotAStoreError
 from llama_index_hipporag._convert import Reading
@@ -83,20 +87,43 @@ def opened_memory(index_struct: HippoRAGIndexStruct | None, options: Options) ->
     )
 
 
-class KeptMemory:
-    """A memory among a storage context's vector stores, which are persisted with it."""
+class KeptMemory(SimpleVectorStore):
+    """A memory among a storage context's vector stores, which are persisted with it.
+
+    It holds no vectors: by its class the context can still be made a dict.
+    """
+
+    _opened: Opened = PrivateAttr()
+    _is_saved: bool = PrivateAttr(default=False)
 
     def __init__(self, opened: Opened) -> None:
+        super().__init__()
         self._opened = opened
 
-    def persist(self, persist_path: str, fs: Any = None) -> None:
+    @classmethod
+    def class_name(cls) -> str:
+        """Name the component."""
+        return "HippoRAGKeptMemory"
+
+    def save(self, persist_dir: Path, *, also_kept: bool = False) -> None:
+        """Copy a memory that would end with the process, or another one too.
+
+        Raises:
+            NotAStoreError: There is another index's memory.
+        """
+        struct = self._opened.struct
+        target = (persist_dir / struct.memory).absolute()
+        if str(target) != struct.folder and (also_kept or not self._opened.is_kept):
+            self._opened.hippo.save(target)
+
+    def persist(self, persist_path: str = "./storage/vector_store.json", fs: Any = None) -> None:
         """Copy a memory that would end with the process; another one lasts where it is.
 
         Args:
             persist_path: Of a file for a vector store, beside which the memory's folder is made.
             fs: A file system of fsspec.
         """
-        if self._opened.is_kept:
+        if self._opened.is_kept or self._is_saved:
             return
         if fs is not None and "file" not in fs.protocol:
             warnings.warn(
@@ -105,13 +132,44 @@ class KeptMemory:
                 stacklevel=3,
             )
             return
-        self._opened.hippo.save(Path(persist_path).parent / FOLDER)
+        self.save(Path(persist_path).parent)
 
 
-def keep_with(context: StorageContext, opened: Opened) -> None:
-    """Have a memory persisted with a storage context."""
-    stores: dict[str, Any] = context.vector_stores
-    stores[_slot(opened.struct)] = KeptMemory(opened)
+def keep_with(context: StorageContext, opened: Opened, *, is_new: bool) -> None:
+    """Have a memory persisted with a storage context, a new one by a name that no other has."""
+    names = {
+        struct.memory
+        for struct in context.index_store.index_structs()
+        if isinstance(struct, HippoRAGIndexStruct) and struct.index_id != opened.struct.index_id
+    }
+    if is_new and FOLDER in names:
+        opened.struct.memory = f"{FOLDER}-{opened.struct.index_id}"
+        context.index_store.add_index_struct(opened.struct)
+    context.vector_stores[_slot(opened.struct)] = KeptMemory(opened)
+
+
+def let_go(context: StorageContext, opened: Opened) -> None:
+    """Have a memory that is closed persisted no more."""
+    context.vector_stores.pop(_slot(opened.struct), None)
+
+
+@contextmanager
+def saved(context: StorageContext, opened: Opened, persist_dir: Path) -> Iterator[None]:
+    """Have the memories of a storage context saved before anything else of it is written.
+
+    Raises:
+        NotAStoreError: The folder holds another index's memory; nothing was written.
+    """
+    kept = [store for store in context.vector_stores.values() if isinstance(store, KeptMemory)]
+    # First that which may be refused: its own.
+    for store in sorted(kept, key=lambda store: store._opened is not opened):
+        store.save(persist_dir, also_kept=store._opened is opened)
+        store._is_saved = True
+    try:
+        yield
+    finally:
+        for store in kept:
+            store._is_saved = False
 
 
 def forget_in(context: StorageContext, struct: HippoRAGIndexStruct) -> None:

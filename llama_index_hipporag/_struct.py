@@ -20,6 +20,8 @@ class HippoRAGIndexStruct(IndexStruct):
     folder: str = ""
     """The memory's; empty where it ends with the process, or is in a database, whose URL may hold a
     password."""
+    memory: str = "hipporag"
+    """The folder of its copy, inside of one that a storage context is persisted into."""
     namespace: str = "default"
     extract_metadata_mode: str = MetadataMode.NONE.value
     embed_metadata_mode: str = MetadataMode.EMBED.value

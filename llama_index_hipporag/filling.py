@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from hippo_core import (
     Estimate,
     Extraction,
     HippoConfig,
-    HippoError,
     HippoRAG,
     IndexReport,
     OpenIE,
@@ -27,7 +25,8 @@ from hippo_core import (
     Prices,
 )
 from llama_index_hipporag._batches import Batch, ids_of, listed
-from llama_index_hipporag._convert import Reading, document_hash, to_node
+from llama_index_hipporag._convert import Reading, to_node
+from llama_index_hipporag._docstore import Mirror
 from llama_index_hipporag._events import telling_progress
 from llama_index_hipporag._graph_store import PropertyGraphReport, StoredGraph, read_store
 from llama_index_hipporag._known import Known
@@ -52,7 +51,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
     hippo: HippoRAG
     _reading: Reading
     _turns: Turns
-    _is_docstore_behind: bool
+    _mirror: Mirror
     _is_judged: bool  # by a recognition memory of the user's
 
     # -- what is there ------------------------------------------------------------------------
@@ -73,14 +72,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
     @property
     def docstore(self) -> BaseDocumentStore:
         """The storage context's docstore, with the nodes of a memory that was there before."""
-        with self._turns.docstore:
-            if self._is_docstore_behind:
-                known = Known(self.hippo)
-                self._docstore.add_documents([to_node(passage) for passage in known.passages])
-                for id_, hash_ in known.hashes().items():
-                    self._docstore.set_document_hash(id_, hash_)
-                self._is_docstore_behind = False
-            return self._docstore
+        return self._mirror.docstore
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
@@ -104,7 +96,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
 
         The same node again is unchanged and costs nothing; the same id with other content is an
         update; a text that was read before is not read again, whatever its node is called. A node
-        without text is skipped.
+        without text is skipped, and deleted where it had one.
 
         Args:
             nodes: One node is one passage.
@@ -267,18 +259,18 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
         """Delete nodes and all that no other uses, in one batch; unknown ids are left alone."""
-        deleted = self.hippo.delete(node_ids).deleted
+        self.hippo.delete(node_ids)
         if delete_from_docstore:
-            self._forget(deleted)
+            self._mirror.forget(list(node_ids))
 
     async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
         """Do what `delete_nodes` does, without blocking the event loop."""
-        deleted = (await self.hippo.adelete(node_ids)).deleted
+        await self.hippo.adelete(node_ids)
         if delete_from_docstore:
             # By the docstore's sync methods: its async one leaves the id among its document's.
-            await asyncio.to_thread(self._forget, deleted)
+            await asyncio.to_thread(self._mirror.forget, list(node_ids))
 
     def delete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
@@ -286,9 +278,9 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         """Delete a document's nodes and all that no other uses; an unknown id is logged."""
         report = self.hippo.delete(source_id=ref_doc_id)
         if report.not_found:
-            _logger.warning("no node of the document %r is there, nothing deleted", ref_doc_id)
-        elif delete_from_docstore:
-            self._forget_document(ref_doc_id)
+            _logger.warning("the memory has no node of the document %r", ref_doc_id)
+        if delete_from_docstore:
+            self._mirror.forget_document(ref_doc_id)
 
     async def adelete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
@@ -296,9 +288,9 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         """Do what `delete_ref_doc` does, without blocking the event loop."""
         report = await self.hippo.adelete(source_id=ref_doc_id)
         if report.not_found:
-            _logger.warning("no node of the document %r is there, nothing deleted", ref_doc_id)
-        elif delete_from_docstore:
-            await asyncio.to_thread(self._forget_document, ref_doc_id)
+            _logger.warning("the memory has no node of the document %r", ref_doc_id)
+        if delete_from_docstore:
+            await asyncio.to_thread(self._mirror.forget_document, ref_doc_id)
 
     # -- what BaseIndex asks for, whose own methods are all replaced --------------------------
 
@@ -345,28 +337,21 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
         passages = self._passages(batch)
         with telling_progress(options.get("progress"), show=self._show_progress) as progress:
             options["progress"] = progress
-            with self._caught_up():
+            with self._mirror.caught_up():
                 report = self.hippo.add(passages, **options)
                 self._keep(report, batch.hashes)
+        if gone := _blank(passages, report):
+            self.delete_nodes(gone, delete_from_docstore=True)
 
     async def _aput(self, batch: Batch, options: AddOptions) -> None:
         passages = await in_thread(self._passages, batch)
         with telling_progress(options.get("progress"), show=self._show_progress) as progress:
             options["progress"] = progress
-            with self._caught_up():
+            with self._mirror.caught_up():
                 report = await self.hippo.aadd(passages, **options)
                 await asyncio.to_thread(self._keep, report, batch.hashes)
-
-    @contextmanager
-    def _caught_up(self) -> Iterator[None]:
-        """Have the docstore filled anew where a call ends between the memory's commit and it."""
-        try:
-            yield
-        except HippoError:  # nothing was committed
-            raise
-        except BaseException:
-            self._is_docstore_behind = True
-            raise
+        if gone := _blank(passages, report):
+            await self.adelete_nodes(gone, delete_from_docstore=True)
 
     def _keep(self, report: IndexReport, hashes: Mapping[str, str]) -> None:
         """Tell the docstore what is in the memory now, and the log what is not whole."""
@@ -379,26 +364,7 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
                 len(report.partial),
                 unread,
             )
-        with self._turns.docstore:
-            docstore = self.docstore
-            # Not what this call put there: another one may have changed or deleted it since.
-            passages = self.hippo.get(report.ids)
-            docstore.add_documents([to_node(passage) for passage in passages])
-            unfinished = {passage.source_id for passage in passages if passage.id in unread}
-            current = {passage.source_id: document_hash(passage) for passage in passages}
-            for id_ in hashes.keys() - unfinished:
-                docstore.set_document_hash(id_, current.get(id_) or hashes[id_])
-
-    def _forget(self, node_ids: Sequence[str]) -> None:
-        with self._turns.docstore:
-            back = {passage.id for passage in self.hippo.get(node_ids)}
-            for id_ in node_ids:
-                if id_ not in back:
-                    self.docstore.delete_document(id_, raise_error=False)
-
-    def _forget_document(self, ref_doc_id: str) -> None:
-        with self._turns.docstore:
-            self.docstore.delete_ref_doc(ref_doc_id, raise_error=False)
+        self._mirror.keep(report, hashes, unread)
 
     def _replace(self, documents: Iterable[Document], options: AddOptions) -> None:
         if not documents:
@@ -433,3 +399,9 @@ class FillingIndex(BaseIndex[HippoRAGIndexStruct]):
                 known[document.id_] = document.hash
                 changed[document.id_] = document
         return list(changed.values()), flags
+
+
+def _blank(passages: Iterable[Passage], report: IndexReport) -> list[str]:
+    """Give the ids of nodes that have no text, and maybe had one before."""
+    there = set(report.ids)
+    return [passage.id for passage in passages if passage.id not in there]

@@ -19,6 +19,7 @@ from llama_index.core.storage.storage_context import StorageContext
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from hippo_core import Budget, NotAStoreError
+from llama_index_hipporag._docstore import Mirror
 from llama_index_hipporag._engines import refuse_unknown
 from llama_index_hipporag._events import OnProgress
 from llama_index_hipporag._options import (
@@ -30,10 +31,11 @@ from llama_index_hipporag._options import (
 )
 from llama_index_hipporag._parsing import default_transformations
 from llama_index_hipporag._persisting import (
-    FOLDER,
     forget_in,
     keep_with,
+    let_go,
     opened_memory,
+    saved,
     struct_of,
 )
 from llama_index_hipporag._struct import HippoRAGIndexStruct, register
@@ -87,7 +89,8 @@ class HippoRAGIndex(FillingIndex):
         budget: See there.
         index_struct: What a storage context keeps of an index; `load_index_from_storage` brings it.
         storage_context: Where LlamaIndex keeps nodes and index; a new one where it is None.
-        objects: Index nodes with what they refer to, where `nodes` or the memory have them without.
+        objects: Index nodes with what they refer to: inserted as `nodes` are, or, where an index is
+            loaded, what its nodes refer to.
         callback_manager: None for `Settings.callback_manager`.
         transformations: Make nodes of documents. None for `Settings.transformations`.
         show_progress: Whether to draw bars while nodes are parsed and read.
@@ -141,7 +144,6 @@ class HippoRAGIndex(FillingIndex):
         self._reading = opened.reading
         self._is_judged = opening.get("recognition") is not None
         with self._undone_on_error(opened.struct if index_struct is None else None):
-            self._is_docstore_behind = len(self.hippo) > 0
             super().__init__(
                 index_struct=opened.struct,
                 storage_context=storage_context,
@@ -150,9 +152,12 @@ class HippoRAGIndex(FillingIndex):
                 show_progress=show_progress,
             )
             self._object_map = {node.index_id: node.obj for node in objects or ()}
-            keep_with(self._storage_context, opened)
-            if nodes:
-                self.insert_nodes(nodes, **adding)
+            keep_with(self._storage_context, opened, is_new=index_struct is None)
+            others = len(self._storage_context.index_store.index_structs()) > 1
+            self._mirror = Mirror(self._docstore, self.hippo, self._turns, is_shared=others)
+            given = [*(nodes or ()), *(objects or ())] if index_struct is None else nodes
+            if given:
+                self.insert_nodes(given, **adding)
 
     # -- make ---------------------------------------------------------------------------------
 
@@ -316,15 +321,16 @@ class HippoRAGIndex(FillingIndex):
         Raises:
             NotAStoreError: There is no such index, or no memory.
         """
-        folder = Path(persist_dir) / FOLDER
-        if options.get("hippo") is None and options.get("persist_directory") is None:
-            options["persist_directory"] = folder if folder.exists() else None
         try:
             context = StorageContext.from_defaults(persist_dir=str(persist_dir))
         except FileNotFoundError as error:
             raise NotAStoreError(f"no index was persisted into {persist_dir}: {error}") from error
+        struct = struct_of(context, index_id, persist_dir)
+        folder = Path(persist_dir) / struct.memory
+        if options.get("hippo") is None and options.get("persist_directory") is None:
+            options["persist_directory"] = folder if folder.exists() else None
         return cls(
-            index_struct=struct_of(context, index_id, persist_dir),
+            index_struct=struct,
             storage_context=context,
             callback_manager=callback_manager,
             transformations=transformations,
@@ -338,21 +344,22 @@ class HippoRAGIndex(FillingIndex):
     def persist(self, persist_dir: str | Path) -> None:
         """Write what `from_persist_dir` reads: the storage context, and a copy of the memory.
 
+        An earlier copy is replaced, with what another process may have inserted into it meanwhile.
+
         Raises:
-            NotAStoreError: The folder holds another index's memory.
+            NotAStoreError: The folder holds another index's memory; nothing was written.
             StoreError: The copy cannot be made.
         """
         _ = self.docstore  # whose nodes are written
-        self.storage_context.persist(persist_dir=str(persist_dir))
-        target = (Path(persist_dir) / FOLDER).absolute()
-        if self._opened.is_kept and str(target) != self.index_struct.folder:
-            self.hippo.save(target)
+        with saved(self.storage_context, self._opened, Path(persist_dir)):
+            self.storage_context.persist(persist_dir=str(persist_dir))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # one memory, one docstore
 
     def close(self) -> None:
         """Let go of the memory; one that was not persisted and has no folder is gone."""
+        let_go(self._storage_context, self._opened)
         self.hippo.close()
 
     # -- ask ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
+from llama_index_instrumentation import get_dispatcher
 
 from hippo_core import InputError, Retrieval
 from llama_index_hipporag._convert import to_scored_node
@@ -18,6 +19,8 @@ from llama_index_hipporag._filters import to_where
 from llama_index_hipporag.filling import FillingIndex
 
 ScoreMode = Literal["ppr", "relative"]
+
+_dispatcher = get_dispatcher(__name__)
 
 
 class HippoRAGRetriever(BaseRetriever):
@@ -73,6 +76,7 @@ class HippoRAGRetriever(BaseRetriever):
         )
         return self._nodes(found)
 
+    @_dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         found = await self._index.hippo.aretrieve(
             query_bundle.query_str,

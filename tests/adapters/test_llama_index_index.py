@@ -6,7 +6,13 @@ import pytest
 from llama_index.core import StorageContext
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import Document, MetadataMode, TextNode, TransformComponent
+from llama_index.core.schema import (
+    Document,
+    IndexNode,
+    MetadataMode,
+    TextNode,
+    TransformComponent,
+)
 
 from hippo_core import (
     Budget,
@@ -18,7 +24,7 @@ from hippo_core import (
     Prices,
 )
 from hippo_core.testing import ScriptedChatModel
-from llama_index_hipporag import HippoRAGIndex
+from llama_index_hipporag import HippoRAGExtractor, HippoRAGIndex
 
 
 def found(index, question):
@@ -332,3 +338,44 @@ def test_progress_is_drawn_where_it_is_to_be_shown(models, nodes, llama_document
     closing(HippoRAGIndex.from_documents(llama_documents, show_progress=True, **models))
     shown = capsys.readouterr().err
     assert "Reading nodes: 100%" in shown
+
+
+def test_a_node_that_became_blank_is_deleted(llama):
+    llama.insert_nodes([TextNode(id_="hippos", text=" ")])
+    assert llama.get_nodes(["hippos"]) == []
+    assert "hippos" not in llama.docstore.docs
+
+
+async def test_a_document_that_became_blank_is_no_longer_found(models, closing):
+    splitter = SentenceSplitter(id_func=lambda i, document: f"{document.id_}-{i}")
+    index = closing(HippoRAGIndex(transformations=[splitter], **models))
+    index.insert(Document(id_="d", text="Hippos swim in the Nile, a river."))
+    assert await index.arefresh_ref_docs([Document(id_="d", text="")]) == [True]
+    assert index.as_retriever().retrieve("Do hippos swim?") == []
+    assert not index.docstore.docs
+
+
+def test_objects_are_inserted_as_nodes_are(models, llama, question, closing):
+    about = IndexNode(id_="i", index_id="all", text="All on bridges.", obj=llama.as_retriever(1))
+    index = closing(HippoRAGIndex([TextNode(id_="t", text="Hippos.")], objects=[about], **models))
+    assert {passage.id for passage in index.hippo} == {"i", "t"}
+    asked = "All on bridges?"
+    (found,) = index.as_retriever(similarity_top_k=1).retrieve(asked)
+    assert found.node_id == llama.as_retriever(1).retrieve(asked)[0].node_id
+
+
+def test_what_a_retrieval_said_of_a_node_is_not_kept(llama, question):
+    found = llama.as_retriever(include_scores=True, include_triples=True).retrieve(question)
+    llama.insert_nodes([one.node for one in found])
+    for passage in llama.hippo.get([one.node_id for one in found]):
+        assert not [key for key in passage.metadata if key.startswith("hipporag_")]
+
+
+def test_a_graph_among_a_nodes_metadata_is_not_kept(llama, models):
+    extracted = HippoRAGExtractor(hippo=llama.hippo)([TextNode(id_="x", text="Hippos swim.")])
+    assert {"nodes", "relations"} <= extracted[0].metadata.keys()
+    llama.insert_nodes(extracted)
+    llama.insert_nodes([TextNode(id_="own", text="Hippos.", metadata={"nodes": ["a", "b"]})])
+    (read, own) = llama.get_nodes(["x", "own"])
+    assert read.metadata == {}
+    assert own.metadata == {"nodes": ["a", "b"]}

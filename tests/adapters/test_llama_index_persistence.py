@@ -227,12 +227,73 @@ def test_it_shares_a_storage_context_with_another_index(models, words, nodes, tm
     context.persist(str(tmp_path / "p"))
     loaded = closing(HippoRAGIndex.from_persist_dir(tmp_path / "p", index.index_id, **models))
     assert len(loaded.hippo) == 6
-    other = closing(HippoRAGIndex(nodes, storage_context=context, **models))
-    with pytest.raises(NotAStoreError):  # one folder, one memory
-        context.persist(str(tmp_path / "p"))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_two_indexes_of_one_context_have_a_memory_each(kept, models, nodes, tmp_path, closing):
+    context = StorageContext.from_defaults()
+    halves = {"a": nodes[:2], "b": nodes[2:]}
+    indexes = {}
+    for name, half in halves.items():
+        own = {"persist_directory": tmp_path / name} if kept else {}
+        indexes[name] = closing(HippoRAGIndex(half, storage_context=context, **own, **models))
+    for index in indexes.values():
+        index.persist(tmp_path / "p")
+    for name, half in halves.items():
+        id_ = indexes[name].index_id
+        loaded = closing(HippoRAGIndex.from_persist_dir(tmp_path / "p", id_, **models))
+        assert {passage.id for passage in loaded.hippo} == {node.node_id for node in half}
     with pytest.raises(NotAStoreError, match="2 indexes.*index_id="):
         HippoRAGIndex.from_persist_dir(tmp_path / "p", **models)
-    assert other.index_id != index.index_id
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_folder_of_another_index_is_refused_and_left_as_it_was(
+    kept, models, nodes, tmp_path, closing
+):
+    one = closing(HippoRAGIndex(nodes[:2], **models))
+    one.persist(tmp_path / "p")
+    own = {"persist_directory": tmp_path / "own"} if kept else {}
+    other = closing(HippoRAGIndex(nodes[2:], **own, **models))
+    with pytest.raises(NotAStoreError):
+        other.persist(tmp_path / "p")
+    loaded = closing(HippoRAGIndex.from_persist_dir(tmp_path / "p", **models))
+    assert loaded.index_id == one.index_id
+    assert set(loaded.docstore.docs) == {"bridge", "roebling"}
+
+
+def test_what_was_deleted_does_not_come_back_with_the_docstore(models, nodes, tmp_path, closing):
+    index = HippoRAGIndex(nodes, **models)
+    index.persist(tmp_path / "p")
+    index.close()
+    loaded = HippoRAGIndex.from_persist_dir(tmp_path / "p", **models)
+    loaded.docstore.add_documents([TextNode(id_="parent", text="Not of the memory.")])
+    loaded.persist(tmp_path / "p")
+    loaded.delete_ref_doc("hippos.txt", delete_from_docstore=True)
+    loaded.close()  # the memory is written at once, the docstore was not
+    again = closing(HippoRAGIndex.from_persist_dir(tmp_path / "p", **models))
+    assert set(again.docstore.docs) == {"parent", *(n.node_id for n in nodes)} - {"hippos"}
+    again.persist(tmp_path / "p")
+    assert "Hippos swim" not in (tmp_path / "p" / "docstore.json").read_text("utf-8")
+
+
+def test_a_docstore_is_cleaned_of_what_the_memory_no_longer_has(llama):
+    llama.delete_ref_doc("hippos.txt")
+    assert "hippos" in llama.docstore.docs  # as LlamaIndex's own indices do
+    llama.delete_ref_doc("hippos.txt", delete_from_docstore=True)
+    assert "hippos" not in llama.docstore.docs
+    llama.delete_nodes(["tower"])
+    llama.delete_nodes(["tower"], delete_from_docstore=True)
+    assert "tower" not in llama.docstore.docs
+
+
+def test_a_context_can_be_a_dict_and_outlives_a_closed_index(models, nodes, tmp_path):
+    context = StorageContext.from_defaults()
+    index = HippoRAGIndex(nodes, storage_context=context, **models)
+    assert "docstore" in context.to_dict() or context.to_dict()
+    index.close()
+    context.persist(str(tmp_path / "p"))
+    assert not (tmp_path / "p" / "hipporag").exists()
 
 
 def test_a_memory_that_no_remote_file_system_can_hold_is_warned_of(split):

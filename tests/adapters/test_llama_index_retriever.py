@@ -215,7 +215,7 @@ async def test_the_models_call_is_a_child_of_the_retrieval(llama, question, seen
         await retriever.aretrieve(question)
     else:
         retriever.retrieve(question)
-    inner = "HippoRAGRetriever.aretrieve-" if asynchronous else "HippoRAGRetriever._retrieve-"
+    inner = "HippoRAGRetriever._aretrieve-" if asynchronous else "HippoRAGRetriever._retrieve-"
     chats = [span for span in parents if span.startswith(("LlamaChat.chat", "LlamaChat.achat"))]
     assert chats
     for span in chats:
