@@ -202,6 +202,7 @@ class HippoRAG(Filling):
         max_steps: int = MAX_STEPS,
         where: Where | None = None,
         config: HippoConfig | None = None,
+        dense_queries: Sequence[str] | None = None,
         explain: bool = False,
         chat_model: ChatModel | None = None,
     ) -> IterativeRetrieval:
@@ -217,6 +218,7 @@ class HippoRAG(Filling):
             where: As in `retrieve`, for every step.
             config: As in `retrieve`. `on_failure` says what a thought that fails does: `go_on` ends
                 the steps there, and the result says why.
+            dense_queries: As in `retrieve`, for the first step.
             explain: As in `retrieve`; an explanation is of the score in its own step.
             chat_model: Used for this call in place of the memory's own: it thinks, and judges.
 
@@ -227,7 +229,9 @@ class HippoRAG(Filling):
                 any, or ParseError, where a reply cannot be read.
         """
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, "relative", self.config, explain=explain)
+        search = partial(
+            checked_search, k, where, config, "relative", self.config, dense_queries, explain
+        )
         flow = self._ircot_flow(query, search, models, max_steps)
         return self._driver(models, Meter()).run(flow)
 
@@ -239,12 +243,15 @@ class HippoRAG(Filling):
         max_steps: int = MAX_STEPS,
         where: Where | None = None,
         config: HippoConfig | None = None,
+        dense_queries: Sequence[str] | None = None,
         explain: bool = False,
         chat_model: ChatModel | None = None,
     ) -> IterativeRetrieval:
         """Do what `ircot` does, without blocking the event loop."""
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, "relative", self.config, explain=explain)
+        search = partial(
+            checked_search, k, where, config, "relative", self.config, dense_queries, explain
+        )
         flow = self._ircot_flow(query, search, models, max_steps)
         return await self._driver(models, Meter()).arun(flow)
 

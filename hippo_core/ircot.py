@@ -128,9 +128,10 @@ def ircot(
     if search.where is not None:  # once: what a function allows must not change between steps
         snapshot = snapshot.restricted(search.where)
     search = search._replace(where=None, score_mode="relative")
+    later = search._replace(dense_queries=())  # which stand for the question alone
 
-    def look_for(text: str) -> Flow[Retrieval]:
-        return retrieve(text, snapshot, embedding, models, search)
+    def look_for(text: str, *, is_first: bool = False) -> Flow[Retrieval]:
+        return retrieve(text, snapshot, embedding, models, search if is_first else later)
 
     chain = _Chain(query, look_for, models, search, context_limit)
     return (yield from chain.run(max_steps, snapshot.graph.n_passages))
@@ -142,7 +143,7 @@ class _Chain:
     def __init__(
         self,
         query: str,
-        look_for: Callable[[str], Flow[Retrieval]],
+        look_for: Callable[..., Flow[Retrieval]],
         models: Models,
         search: Search,
         context_limit: int | None,
@@ -181,7 +182,7 @@ class _Chain:
 
     def _first(self) -> Flow[Ending | None]:
         meter = Meter()
-        found: Retrieval = yield Metered(self._look_for(self._query), meter)
+        found: Retrieval = yield Metered(self._look_for(self._query, is_first=True), meter)
         self._keep("", found, meter)
         return Ending.EMPTY if found.path is RetrievalPath.EMPTY else None
 

@@ -66,6 +66,7 @@ _NUMBER = ("number", "index", "id")
 _NO_RELATION = PLACEHOLDERS | {"has no relation to", "no relation to", "no relationship"}
 _ECHOES = frozenset((("subject", "relation", "object"), ("subject", "predicate", "object")))
 
+_MARKS = " \t*#>_-"  # of Markdown, that may stand before a label
 _THOUGHT = 1000  # characters of a thought; what is beyond them is no one thought
 
 _FIELDS = {0: "0 fields", 1: "1 field"} | {n: f"{n} fields" for n in range(2, 10)}
@@ -194,7 +195,7 @@ def parse_thought(reply: str, *, label: str = "Answer", thought_label: str = "Th
     """
     text = without_thinking(reply)
     labels = [found for found in _label(label).finditer(text) if _begins(text, found.start())]
-    told = text[: labels[0].start()] if labels else text
+    told = text[: labels[0].start()].rstrip(_MARKS + "\r\n") if labels else text
     prefix = rf"\W*{re.escape(thought_label.strip())}\s*\d*\s*[:：]"
     if named := re.match(prefix, told, re.IGNORECASE):
         told = told[named.end() :]
@@ -215,7 +216,7 @@ def _cut(thought: str) -> str:
 
 def _begins(text: str, position: int) -> bool:
     """Whether a line or a sentence begins here, but for Markdown's marks."""
-    before = text[:position].rstrip(" \t*#>_-")
+    before = text[:position].rstrip(_MARKS)
     return not before or before[-1] in "\r\n.!?…。！？"
 
 

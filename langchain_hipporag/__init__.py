@@ -9,11 +9,13 @@ except ImportError as error:
 
 from langchain_hipporag._models import LangChainChatModel, LangChainEmbedder
 from langchain_hipporag.document_index import HippoRAGDocumentIndex
+from langchain_hipporag.ircot import IRCoTRetriever
 from langchain_hipporag.retriever import HippoRAGRetriever
 
 __all__ = [
     "HippoRAGDocumentIndex",
     "HippoRAGRetriever",
+    "IRCoTRetriever",
     "LangChainChatModel",
     "LangChainEmbedder",
 ]

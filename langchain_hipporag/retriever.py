@@ -21,6 +21,7 @@ from hippo_core import (
     Edge,
     EdgeFinder,
     Retrieval,
+    ScoredPassage,
     Where,
     checked_where,
 )
@@ -205,4 +206,7 @@ class HippoRAGRetriever(FillingRetriever):
     def _documents(self, found: Retrieval) -> list[Document]:
         if found.detail:
             _logger.warning("retrieved on the path %r: %s", found.path.value, found.detail)
-        return [to_scored_document(hit, include_triples=self.include_triples) for hit in found]
+        return self._scored(found)
+
+    def _scored(self, hits: Iterable[ScoredPassage]) -> list[Document]:
+        return [to_scored_document(hit, include_triples=self.include_triples) for hit in hits]

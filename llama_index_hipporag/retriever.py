@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -9,7 +10,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from hippo_core import InputError, Retrieval
+from hippo_core import InputError, Retrieval, ScoredPassage
 from llama_index_hipporag._convert import to_scored_node
 from llama_index_hipporag._events import tell_retrieval
 from llama_index_hipporag._filters import to_where
@@ -56,7 +57,7 @@ class HippoRAGRetriever(BaseRetriever):
             k=self.similarity_top_k,
             where=self._where,
             score_mode=self._score_mode,
-            dense_queries=_dense_queries(query_bundle),
+            dense_queries=dense_queries(query_bundle),
             config=self._index.query_config,
         )
         return self._nodes(found)
@@ -67,17 +68,20 @@ class HippoRAGRetriever(BaseRetriever):
             k=self.similarity_top_k,
             where=self._where,
             score_mode=self._score_mode,
-            dense_queries=_dense_queries(query_bundle),
+            dense_queries=dense_queries(query_bundle),
             config=self._index.query_config,
         )
         return self._nodes(found)
 
     def _nodes(self, found: Retrieval) -> list[NodeWithScore]:
         tell_retrieval(found)
-        return [to_scored_node(hit, include_triples=self._include_triples) for hit in found]
+        return self._scored(found)
+
+    def _scored(self, hits: Iterable[ScoredPassage]) -> list[NodeWithScore]:
+        return [to_scored_node(hit, include_triples=self._include_triples) for hit in hits]
 
 
-def _dense_queries(query_bundle: QueryBundle) -> list[str] | None:
+def dense_queries(query_bundle: QueryBundle) -> list[str] | None:
     """Give the custom embedding strings, of which a model may have left some blank."""
     given = query_bundle.custom_embedding_strs or ()
     return [text for text in given if text.strip()] or None
