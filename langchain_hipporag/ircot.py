@@ -149,5 +149,6 @@ class IRCoTRetriever(HippoRAGRetriever):
             _logger.warning("ended after %d steps: %s", len(found.steps), found.detail)
         documents = self._scored(found)
         for hit, document in zip(found, documents, strict=True):
-            document.metadata["hipporag_step"] = found.step_of[hit.passage.id]
+            if "hipporag_rank" in document.metadata:
+                document.metadata["hipporag_step"] = found.step_of[hit.passage.id]
         return documents

@@ -133,6 +133,8 @@ class IRCoTRetriever(HippoRAGRetriever):
         nodes = self._scored(found)
         for hit, scored in zip(found, nodes, strict=True):
             node = scored.node
+            if "hipporag_rank" not in node.metadata:
+                continue
             node.metadata = {**node.metadata, "hipporag_step": found.step_of[hit.passage.id]}
             for keys in (node.excluded_llm_metadata_keys, node.excluded_embed_metadata_keys):
                 keys.append("hipporag_step")
