@@ -31,7 +31,7 @@ from statistics import fmean
 from typing import Any
 
 import hippo_core
-from hippo_core import Extraction, HippoConfig, HippoRAG, IterativeRetrieval, Message, Passage
+from hippo_core import HippoConfig, HippoRAG, IterativeRetrieval, Message, Passage
 from hippo_core.evaluation import paired_bootstrap, recall_at_k, recall_table
 from hippo_core.local import MiniLM, SpacyOpenIE
 from hippo_core.testing import ScriptedChatModel, SlowChatModel
@@ -120,48 +120,62 @@ def main() -> int:
     script = Script(passages, [question for asked in sets.values() for question in asked])
     chat = SlowChatModel(script, options.latency)
     rows, stats = [], []
+    memories: dict[str, HippoRAG] = {}  # one for each text under which triples are embedded
     for system, config in SYSTEMS.items():
-        with _memory(items, embedder, config) as memory:
-            stats.append(f"{system}: {memory.stats()}")
-            for name, asked in sets.items():
-                memory.ircot(asked[0].text, k=K, chat_model=chat)  # which derives what is derived
-                rows += _measured(memory, name, system, asked, chat, options.max_steps)
+        memory = memories.get(config.triple_rendering)
+        if memory is None:
+            memory = memories[config.triple_rendering] = HippoRAG(None, embedder, config=config)
+            memory.add_extracted(items)
+            stats.append(f"{config.triple_rendering}: {memory.stats()}")
+        ways = _Ways(memory, config, chat, options.max_steps)
+        for name, asked in sets.items():
+            rows += [{"set": name, "system": system, **row} for row in ways.measured(asked)]
+    for memory in memories.values():
+        memory.close()
     _compare(rows)
     _print(rows, options)
     _write(options, rows, stats)
     return 0
 
 
-def _memory(
-    items: Sequence[tuple[Passage, Extraction]], embedder: MiniLM, config: HippoConfig
-) -> HippoRAG:
-    memory = HippoRAG(None, embedder, config=config)
-    memory.add_extracted(items)
-    return memory
+@dataclass(frozen=True)
+class _Ways:
+    """One method, in one step and in some."""
+
+    memory: HippoRAG
+    config: HippoConfig
+    chat: SlowChatModel
+    max_steps: int
+
+    def measured(self, asked: Sequence[Question]) -> list[dict[str, Any]]:
+        """Ask each question both ways, in turns; give a row for each way."""
+        found: dict[int, list[IterativeRetrieval]] = {1: [], self.max_steps: []}
+        seconds: dict[int, list[float]] = {1: [], self.max_steps: []}
+        self._ask(asked[0], 1)  # what a first query derives is no part of the others
+        for number, question in enumerate(asked):
+            for most in sorted(found, reverse=bool(number % 2)):
+                started = time.perf_counter()
+                found[most].append(self._ask(question, most))
+                seconds[most].append(time.perf_counter() - started)
+        return _rows(asked, found, seconds)
+
+    def _ask(self, question: Question, most: int) -> IterativeRetrieval:
+        return self.memory.ircot(
+            question.text, k=K, max_steps=most, config=self.config, chat_model=self.chat
+        )
 
 
-def _measured(
-    memory: HippoRAG,
-    set_: str,
-    system: str,
+def _rows(
     asked: Sequence[Question],
-    chat: SlowChatModel,
-    max_steps: int,
+    found: Mapping[int, Sequence[IterativeRetrieval]],
+    seconds: Mapping[int, Sequence[float]],
 ) -> list[dict[str, Any]]:
-    """Ask each question in one step and in some, in turns; give a row for each way."""
-    found: dict[int, list[IterativeRetrieval]] = {1: [], max_steps: []}
-    seconds: dict[int, list[float]] = {1: [], max_steps: []}
-    for number, question in enumerate(asked):
-        for most in sorted(found, reverse=bool(number % 2)):
-            started = time.perf_counter()
-            found[most].append(memory.ircot(question.text, k=K, max_steps=most, chat_model=chat))
-            seconds[most].append(time.perf_counter() - started)
     gold = {question.text: question.needs for question in asked}
     rows = []
     for most, results in found.items():
         run = {r.query: [hit.passage.id for hit in r if hit.score > 0] for r in results}
         recall = recall_table(run, gold, recall=CUTS, all_recall=CUTS)
-        row: dict[str, Any] = {"set": set_, "system": system, "max_steps": most}
+        row: dict[str, Any] = {"max_steps": most}
         row |= {name: round(value, 1) for name, value in recall.items()}
         chat_stages = [
             [usage for stage, usage in r.usage.stages.items() if stage != "embedding"]

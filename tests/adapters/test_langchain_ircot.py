@@ -2,6 +2,8 @@
 
 import copy
 import logging
+import re
+from pathlib import Path
 
 import pytest
 from langchain_core.runnables import RunnableLambda
@@ -172,3 +174,14 @@ def test_the_class_methods_of_the_plain_retriever_make_one(chat, embeddings, doc
     steps = closing(IRCoTRetriever.from_documents(documents, max_steps=2, **options))
     assert isinstance(steps, HippoRAGRetriever)
     assert steps.max_steps == 2
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "iterative-retrieval.md"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="a source distribution has no docs")
+def test_the_pages_line_makes_one(thinking, retriever, question):
+    expected = thinking(k=5).invoke(question)
+    (line,) = re.findall(r"^IRCoTRetriever\(hippo.*", PAGE.read_text("utf-8"), re.MULTILINE)
+    made = eval(line, {"IRCoTRetriever": IRCoTRetriever, "retriever": retriever})  # noqa: S307
+    assert made.invoke(question) == expected

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import re
+from pathlib import Path
 
 import pytest
 from llama_index.core.instrumentation import get_dispatcher
@@ -193,3 +195,14 @@ def test_without_an_llm_the_error_says_so(nodes, words, table, closing, question
 def test_a_number_below_one_is_refused(llama, wrong):
     with pytest.raises(InputError, match="at least 1"):
         IRCoTRetriever(llama, **wrong)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "iterative-retrieval.md"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="a source distribution has no docs")
+def test_the_pages_line_makes_one(thinking, question):
+    names = {"IRCoTRetriever": IRCoTRetriever, "index": thinking()}
+    (line,) = re.findall(r"^IRCoTRetriever\(index.*", PAGE.read_text("utf-8"), re.MULTILINE)
+    made = eval(line, names)  # noqa: S307 - our own page
+    assert made.retrieve(question) == IRCoTRetriever(names["index"]).retrieve(question)

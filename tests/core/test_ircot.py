@@ -3,6 +3,7 @@
 import asyncio
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -542,3 +543,22 @@ def test_explanations_are_of_the_step_that_found_a_passage(filled):
         (same,) = (h for h in own if h.passage.id == hit.passage.id)
         assert hit.explanation == same.explanation is not None
         assert hit.triples == same.triples
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[2] / "docs" / "iterative-retrieval.md"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="a source distribution has no docs")
+def test_the_pages_code_runs(capsys):
+    page = PAGE.read_text("utf-8")
+    code, _ = re.findall("```python\n(.*?)```", page, re.DOTALL)
+    exec(code, names := {})  # noqa: S102 - our own page
+    names["memory"].close()
+    found = names["found"]
+    assert (found.ended, found.answer) == (Ending.ANSWERED, "Surrey")
+    assert set(found.step_of.values()) == {1, 2}
+    assert capsys.readouterr().out.endswith("answered Surrey 2\n")
+    for ending in Ending:
+        assert ending.value in page
