@@ -29,6 +29,7 @@ from hippo_core.errors import (
 )
 from hippo_core.explanations import Explanation, Part, SeedPath, Step
 from hippo_core.hipporag import HippoRAG
+from hippo_core.iterations import Ending, IterativeRetrieval, RetrievalStep
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.prompt_texts import PromptExample
 from hippo_core.prompts import Prompts
@@ -74,6 +75,7 @@ __all__ = [
     "EdgeFinder",
     "Embedder",
     "EmbedderMismatchError",
+    "Ending",
     "Estimate",
     "Explanation",
     "Extraction",
@@ -83,6 +85,7 @@ __all__ = [
     "IndexReport",
     "IndexingError",
     "InputError",
+    "IterativeRetrieval",
     "Kind",
     "LinkedPhrase",
     "LinkedTriple",
@@ -106,6 +109,7 @@ __all__ = [
     "RegexEdges",
     "Retrieval",
     "RetrievalPath",
+    "RetrievalStep",
     "SchemaVersionError",
     "ScoredPassage",
     "SeedPath",

@@ -8,7 +8,9 @@ from typing import Literal
 
 from hippo_core.errors import ConfigError
 
-Stage = Literal["entities", "triples", "query_entities", "recognition", "answer", "embedding"]
+Stage = Literal[
+    "entities", "triples", "query_entities", "recognition", "thought", "answer", "embedding"
+]
 """What a model call is made for; usage is counted by it."""
 
 

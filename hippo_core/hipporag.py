@@ -17,6 +17,8 @@ from hippo_core.inputs import (
     checked_query,
     checked_search,
 )
+from hippo_core.ircot import MAX_STEPS, checked_steps, ircot
+from hippo_core.iterations import IterativeRetrieval
 from hippo_core.ports import ChatModel
 from hippo_core.reading import read
 from hippo_core.retrieval import retrieve
@@ -192,6 +194,67 @@ class HippoRAG(Filling):
         flow = self._answer_flow(question, search, models, meter)
         return await self._driver(models, meter).arun(flow)
 
+    def ircot(
+        self,
+        query: str,
+        *,
+        k: int = 5,
+        max_steps: int = MAX_STEPS,
+        where: Where | None = None,
+        config: HippoConfig | None = None,
+        dense_queries: Sequence[str] | None = None,
+        explain: bool = False,
+        chat_model: ChatModel | None = None,
+    ) -> IterativeRetrieval:
+        """Retrieve in steps: the chat model thinks over what was found, and its thought is next.
+
+        It costs one chat completion and one retrieval for each step after the first; `steps` says
+        what each of them was. See `hippo_core.ircot.merge` for how their rankings become one.
+
+        Args:
+            query: Text that is not blank.
+            k: How many passages each step finds, the model is shown, and are given in the end.
+            max_steps: Retrievals at the most; 1 is `retrieve` with relative scores.
+            where: As in `retrieve`, for every step.
+            config: As in `retrieve`. `on_failure` says what a thought that fails does: `go_on` ends
+                the steps there, and the result says why.
+            dense_queries: As in `retrieve`, for the first step.
+            explain: As in `retrieve`; an explanation is of the score in its own step.
+            chat_model: Used for this call in place of the memory's own: it thinks, and judges.
+
+        Raises:
+            InputError: The query is blank, or k or max_steps is below 1.
+            ModelRequiredError: There is no chat model, and `max_steps` is above 1.
+            ModelError: The embedder failed at the first step; with `on_failure="raise"`, a model at
+                any, or ParseError, where a reply cannot be read.
+        """
+        models = self._for_call(chat_model)
+        search = partial(
+            checked_search, k, where, config, "relative", self.config, dense_queries, explain
+        )
+        flow = self._ircot_flow(query, search, models, max_steps)
+        return self._driver(models, Meter()).run(flow)
+
+    async def aircot(
+        self,
+        query: str,
+        *,
+        k: int = 5,
+        max_steps: int = MAX_STEPS,
+        where: Where | None = None,
+        config: HippoConfig | None = None,
+        dense_queries: Sequence[str] | None = None,
+        explain: bool = False,
+        chat_model: ChatModel | None = None,
+    ) -> IterativeRetrieval:
+        """Do what `ircot` does, without blocking the event loop."""
+        models = self._for_call(chat_model)
+        search = partial(
+            checked_search, k, where, config, "relative", self.config, dense_queries, explain
+        )
+        flow = self._ircot_flow(query, search, models, max_steps)
+        return await self._driver(models, Meter()).arun(flow)
+
     # -- flows --------------------------------------------------------------------------------
 
     def _retrieve_flow(
@@ -203,6 +266,24 @@ class HippoRAG(Filling):
             self._warn_of_emptiness()
         found = yield from retrieve(asked, snapshot, self._embedding, models, checked)
         return replace(found, usage=meter.usage)
+
+    def _ircot_flow(
+        self, query: str, search: Callable[[], Search], models: Models, max_steps: int
+    ) -> Flow[IterativeRetrieval]:
+        asked, checked, most = checked_query(query), search(), checked_steps(max_steps)
+        snapshot = self._index.snapshot()
+        if not len(snapshot.corpus):
+            self._warn_of_emptiness()
+        flow = ircot(
+            asked,
+            snapshot,
+            self._embedding,
+            models,
+            checked,
+            max_steps=most,
+            context_limit=self.config.context_limit,
+        )
+        return (yield from flow)
 
     def _many_flow(
         self, queries: Sequence[str], search: Callable[[], Search], models: Models

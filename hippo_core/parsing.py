@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from hippo_core._json_scan import CUT
 from hippo_core._reply_lists import (
@@ -26,6 +26,7 @@ from hippo_core._reply_lists import (
     without_thinking,
 )
 from hippo_core.errors import ParseError
+from hippo_core.text import normalise_phrase
 from hippo_core.types import Triple
 
 T = TypeVar("T")
@@ -64,6 +65,9 @@ _NUMBER = ("number", "index", "id")
 
 _NO_RELATION = PLACEHOLDERS | {"has no relation to", "no relation to", "no relationship"}
 _ECHOES = frozenset((("subject", "relation", "object"), ("subject", "predicate", "object")))
+
+_MARKS = " \t*#>_-"  # of Markdown, that may stand before a label
+_THOUGHT = 1000  # characters of a thought; what is beyond them is no one thought
 
 _FIELDS = {0: "0 fields", 1: "1 field"} | {n: f"{n} fields" for n in range(2, 10)}
 
@@ -159,6 +163,61 @@ def parse_answer(reply: str, *, label: str = "Answer") -> str:
     if not answer:
         raise ParseError("it holds no answer", reply)
     return answer
+
+
+class Thought(NamedTuple):
+    """One step of thinking, or its end."""
+
+    text: str
+    """Empty where the reply is the answer alone."""
+    answer: str | None
+    """None where there is no answer yet."""
+
+
+def parse_thought(reply: str, *, label: str = "Answer", thought_label: str = "Thought") -> Thought:
+    r"""Read a thought as one line, and the answer where a line or a sentence begins with its label.
+
+    A label inside of a sentence is no marker: a thought may quote a passage that has one.
+
+    >>> parse_thought("Thought 2: Vasa is in Stockholm.")
+    Thought(text='Vasa is in Stockholm.', answer=None)
+    >>> parse_thought("Vasa is in Stockholm.\n**Answer:** Stockholm")
+    Thought(text='Vasa is in Stockholm.', answer='Stockholm')
+    >>> parse_thought('The note says "Answer: 42" and no more.').answer
+
+    Args:
+        reply: What the model said.
+        label: What stands before the answer and a colon, in any case.
+        thought_label: What may stand before the thought, a number and a colon; it is left out.
+
+    Raises:
+        ParseError: There is neither a thought nor an answer.
+    """
+    text = without_thinking(reply)
+    labels = [found for found in _label(label).finditer(text) if _begins(text, found.start())]
+    told = text[: labels[0].start()].rstrip(_MARKS + "\r\n") if labels else text
+    prefix = rf"\W*{re.escape(thought_label.strip())}\s*\d*\s*[:：]"
+    if named := re.match(prefix, told, re.IGNORECASE):
+        told = told[named.end() :]
+    thought = _cut(" ".join(told.split()).strip("`*_# "))
+    if labels:
+        return Thought(thought, parse_answer(text[labels[-1].start() :], label=label))
+    if not normalise_phrase(thought):
+        raise ParseError("it holds no thought", reply)
+    return Thought(thought, None)
+
+
+def _cut(thought: str) -> str:
+    """Cut a thought that is too long, between words where there are any."""
+    if len(thought) <= _THOUGHT:
+        return thought
+    return thought[:_THOUGHT].rsplit(" ", 1)[0]
+
+
+def _begins(text: str, position: int) -> bool:
+    """Whether a line or a sentence begins here, but for Markdown's marks."""
+    before = text[:position].rstrip(_MARKS)
+    return not before or before[-1] in "\r\n.!?…。！？"
 
 
 def _label(label: str) -> re.Pattern[str]:

@@ -18,6 +18,7 @@ from hippo_core.prompt_texts import (
     READING_TASK,
     RECOGNITION_TASK,
     SHAPE_RULE,
+    THOUGHT_TASK,
     TITLES_NOTE,
     TRIPLES_TASK,
     VASA,
@@ -44,7 +45,8 @@ class Prompts:
     layout: override methods in a subclass. Every method gives a list of `Message`, and is called
     from several threads. What a reply must look like does not change, since it is what the core
     parses: JSON with the English keys `named_entities`, `triples` or `keep`, which is demanded by
-    `shape_rule`; or, of `reading`, a last line that begins with `answer_label` and a colon.
+    `shape_rule`; or, of `reading`, a last line that begins with `answer_label` and a colon, and of
+    `thought` such a line or a sentence.
 
     Text that comes from outside, a passage, title, entity, triple or query, is data and may be
     hostile: put it into a prompt by `block`, or for one line of it by `line`, and keep `data_rule`.
@@ -68,10 +70,12 @@ class Prompts:
     titles_note: str = TITLES_NOTE
     reading_task: str = READING_TASK
     """With `{answer}` for `answer_label`."""
+    thought_task: str = THOUGHT_TASK
+    """With `{answer}` for `answer_label`."""
     data_rule: str = DATA_RULE
     """Stands below every task."""
     shape_rule: str = SHAPE_RULE
-    """With `{shape}`; stands below every task but that of reading."""
+    """With `{shape}`; stands below every task but those of reading and thinking."""
     complaint_text: str = COMPLAINT
     """With `{problem}`; `shape_rule` follows."""
 
@@ -79,6 +83,7 @@ class Prompts:
     entities_label: str = "Entities"
     question_label: str = "Question"
     facts_label: str = "Facts"
+    thought_label: str = "Thought"
     answer_label: str = "Answer"
 
     example: PromptExample = VASA
@@ -101,6 +106,8 @@ class Prompts:
                 )
         if not self.answer_label.strip():
             raise ConfigError("answer_label must not be blank: it says where the answer begins")
+        if not self.thought_label.strip():
+            raise ConfigError("thought_label must not be blank: it tells thoughts from passages")
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -173,6 +180,34 @@ class Prompts:
             Message("user", self._passages_with_question(passages, question)),
         ]
 
+    def thought(
+        self, question: str, passages: Sequence[tuple[str, str]], thoughts: Sequence[str]
+    ) -> list[Message]:
+        """Ask for one more thought on a question, or for its answer: a line `Answer: ...`.
+
+        Args:
+            question: What is asked.
+            passages: Title and text of those found so far, best first.
+            thoughts: Those that were written so far, in order.
+        """
+        shown, task = self.example, _filled(self.thought_task, answer=self.answer_label)
+        passage = [(shown.title, shown.passage)]
+        is_open = shown.open_question and shown.open_thought
+        first, thought = (
+            (shown.open_question, shown.open_thought)
+            if is_open
+            else (shown.reading_question, shown.thought)
+        )
+        last = self._passages_with_question(passage, shown.reading_question, [shown.thought])
+        return [
+            Message("system", f"{task}\n{self.data_rule}"),
+            Message("user", self._passages_with_question(passage, first)),
+            Message("assistant", thought),
+            Message("user", last),
+            Message("assistant", f"{self.answer_label}: {shown.answer}"),
+            Message("user", self._passages_with_question(passages, question, thoughts)),
+        ]
+
     def complaint(self, problem: str, shape: str) -> list[Message]:
         """Say that the last reply, which stands before this, could not be read."""
         said = _filled(self.complaint_text, problem=problem)
@@ -216,11 +251,14 @@ class Prompts:
         )
         return f"{self.block(self.question_label, query)}\n\n{self.block(self.facts_label, facts)}"
 
-    def _passages_with_question(self, passages: Sequence[tuple[str, str]], question: str) -> str:
+    def _passages_with_question(
+        self, passages: Sequence[tuple[str, str]], question: str, thoughts: Sequence[str] = ()
+    ) -> str:
         blocks = [
             self.block(f"{self.passage_label} {number}", f"{title}\n{text}" if title else text)
             for number, (title, text) in enumerate(passages, 1)
         ]
+        blocks += [self.block(f"{self.thought_label} {n}", t) for n, t in enumerate(thoughts, 1)]
         return "\n\n".join([*blocks, self.block(self.question_label, question)])
 
 
@@ -276,6 +314,8 @@ def check_prompts(prompts: object) -> None:
     checked(prompts.recognition("Who wrote Notes?", [fact], 1, None), "recognition")
     checked(prompts.recognition("Who wrote Notes?", [fact], 1, ["Notes"]), "recognition")
     checked(prompts.reading("Who wrote Notes?", [("Notes", "Ada wrote Notes.")]), "reading")
+    found = [("Notes", "Ada wrote Notes.")]
+    checked(prompts.thought("Who wrote Notes?", found, ["Ada wrote them."]), "thought")
     checked(prompts.complaint("it is empty", TRIPLES_SHAPE), "complaint")
 
 
@@ -303,6 +343,7 @@ def _json(value: object) -> str:
 _PLACES = {
     "recognition_task": "{limit}",
     "reading_task": "{answer}",
+    "thought_task": "{answer}",
     "shape_rule": "{shape}",
     "complaint_text": "{problem}",
 }

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,6 +92,30 @@ class ScriptedChatModel:
         """Answer a prompt."""
         await asyncio.sleep(0)
         return self.complete(messages)
+
+
+class SlowChatModel:
+    """Answers as another chat model does, after a fixed time, as one on a server would.
+
+    >>> slow = SlowChatModel(ScriptedChatModel(["Hi!"]), seconds=0.01)
+    >>> slow.complete([Message("user", "Hi?")]).text
+    'Hi!'
+    """
+
+    def __init__(self, inner: ChatModel, seconds: float) -> None:
+        self.name = _name(inner)
+        self.seconds = seconds
+        self._inner = inner
+
+    def complete(self, messages: Sequence[Message]) -> Completion:
+        """Answer a prompt."""
+        time.sleep(self.seconds)
+        return self._inner.complete(messages)
+
+    async def acomplete(self, messages: Sequence[Message]) -> Completion:
+        """Answer a prompt."""
+        await asyncio.sleep(self.seconds)
+        return await self._inner.acomplete(messages)
 
 
 class TableChatModel(ScriptedChatModel):

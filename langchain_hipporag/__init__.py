@@ -9,12 +9,14 @@ except ImportError as error:
 
 from langchain_hipporag._models import LangChainChatModel, LangChainEmbedder
 from langchain_hipporag.document_index import HippoRAGDocumentIndex
+from langchain_hipporag.ircot import IRCoTRetriever
 from langchain_hipporag.retriever import HippoRAGRetriever
 from langchain_hipporag.tool import hipporag_tool
 
 __all__ = [
     "HippoRAGDocumentIndex",
     "HippoRAGRetriever",
+    "IRCoTRetriever",
     "LangChainChatModel",
     "LangChainEmbedder",
     "hipporag_tool",

@@ -8,11 +8,12 @@ from typing import Any
 from langchain_core.callbacks import Callbacks, dispatch_custom_event
 from langchain_core.runnables.config import ensure_config, get_callback_manager_for_config
 
-from hippo_core import Progress, Retrieval
+from hippo_core import IterativeRetrieval, Progress, Retrieval
 
 OnProgress = Callable[[Progress], None]
 
 RETRIEVAL = "hipporag_retrieval"  # after each retrieval
+IRCOT = "hipporag_ircot"  # after the steps of one question
 PROGRESS = "hipporag_progress"  # after each document that was read
 
 
@@ -28,6 +29,26 @@ def about_retrieval(found: Retrieval) -> dict[str, Any]:
         "phrases": [
             {"entity": link.entity, "phrase": link.phrase, "score": link.score}
             for link in found.phrases
+        ],
+        "usage": found.usage.as_dict(),
+    }
+
+
+def about_ircot(found: IterativeRetrieval) -> dict[str, Any]:
+    """Say what the steps of a question were, and what each of them cost, in plain values."""
+    return {
+        "ended": found.ended.value,
+        "detail": found.detail,
+        "answer": found.answer,
+        "steps": [
+            {
+                "step": step.number,
+                "thought": step.thought,
+                "retrieval": step.retrieval and about_retrieval(step.retrieval),
+                "ids": [hit.passage.id for hit in step.retrieval or ()],
+                "usage": step.usage.as_dict(),
+            }
+            for step in found.steps
         ],
         "usage": found.usage.as_dict(),
     }

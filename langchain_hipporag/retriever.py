@@ -22,6 +22,7 @@ from hippo_core import (
     Edge,
     EdgeFinder,
     Retrieval,
+    ScoredPassage,
     Where,
     checked_where,
 )
@@ -223,9 +224,12 @@ class HippoRAGRetriever(FillingRetriever):
     def _documents(self, found: Retrieval) -> list[Document]:
         if found.detail:
             _logger.warning("retrieved on the path %r: %s", found.path.value, found.detail)
+        return self._scored(found)
+
+    def _scored(self, hits: Iterable[ScoredPassage]) -> list[Document]:
         return [
             to_scored_document(
                 hit, include_scores=self.include_scores, include_triples=self.include_triples
             )
-            for hit in found
+            for hit in hits
         ]

@@ -10,7 +10,7 @@ from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.utils import get_tqdm_iterable
 from llama_index_instrumentation import get_dispatcher
 
-from hippo_core import Progress, Retrieval
+from hippo_core import IterativeRetrieval, Progress, Retrieval
 
 OnProgress = Callable[[Progress], None]
 
@@ -33,6 +33,23 @@ class HippoRAGRetrievalEvent(BaseEvent):
         return "HippoRAGRetrievalEvent"
 
 
+class HippoRAGIRCoTEvent(BaseEvent):
+    """After the steps of one question: what each of them was and cost, and why it was the last."""
+
+    query: str
+    ended: str
+    detail: str
+    answer: str | None
+    steps: list[dict[str, Any]]
+    """Of each its number, `thought`, `retrieval`, `ids` of the nodes found, and `usage`."""
+    usage: dict[str, Any]
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name the event."""
+        return "HippoRAGIRCoTEvent"
+
+
 class HippoRAGProgressEvent(BaseEvent):
     """After each node that was read, or could not be."""
 
@@ -49,22 +66,47 @@ class HippoRAGProgressEvent(BaseEvent):
 
 def tell_retrieval(found: Retrieval) -> None:
     """Send a retrieval's event, in plain values."""
+    _dispatcher.event(HippoRAGRetrievalEvent(**_about_retrieval(found)))
+
+
+def tell_ircot(found: IterativeRetrieval) -> None:
+    """Send the event of a question's steps, in plain values."""
     _dispatcher.event(
-        HippoRAGRetrievalEvent(
+        HippoRAGIRCoTEvent(
             query=found.query,
-            path=found.path.value,
+            ended=found.ended.value,
             detail=found.detail,
-            triples=[
-                {"triple": list(link.triple), "score": link.score, "kept": link.kept}
-                for link in found.triples
-            ],
-            phrases=[
-                {"entity": link.entity, "phrase": link.phrase, "score": link.score}
-                for link in found.phrases
+            answer=found.answer,
+            steps=[
+                {
+                    "step": step.number,
+                    "thought": step.thought,
+                    "retrieval": step.retrieval and _about_retrieval(step.retrieval),
+                    "ids": [hit.passage.id for hit in step.retrieval or ()],
+                    "usage": step.usage.as_dict(),
+                }
+                for step in found.steps
             ],
             usage=found.usage.as_dict(),
         )
     )
+
+
+def _about_retrieval(found: Retrieval) -> dict[str, Any]:
+    return {
+        "query": found.query,
+        "path": found.path.value,
+        "detail": found.detail,
+        "triples": [
+            {"triple": list(link.triple), "score": link.score, "kept": link.kept}
+            for link in found.triples
+        ],
+        "phrases": [
+            {"entity": link.entity, "phrase": link.phrase, "score": link.score}
+            for link in found.phrases
+        ],
+        "usage": found.usage.as_dict(),
+    }
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from numbers import Integral
 from typing import Any, Literal, Self, get_args
@@ -12,7 +13,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 from llama_index_instrumentation import get_dispatcher
 
-from hippo_core import InputError, Retrieval
+from hippo_core import InputError, Retrieval, ScoredPassage
 from llama_index_hipporag._convert import to_scored_node
 from llama_index_hipporag._events import tell_retrieval
 from llama_index_hipporag._filters import to_where
@@ -70,7 +71,7 @@ class HippoRAGRetriever(BaseRetriever):
             k=self.similarity_top_k,
             where=self._where,
             score_mode=self._score_mode,
-            dense_queries=_dense_queries(query_bundle),
+            dense_queries=dense_queries(query_bundle),
             explain=self._include_explanations,
             config=self._index.query_config,
         )
@@ -83,7 +84,7 @@ class HippoRAGRetriever(BaseRetriever):
             k=self.similarity_top_k,
             where=self._where,
             score_mode=self._score_mode,
-            dense_queries=_dense_queries(query_bundle),
+            dense_queries=dense_queries(query_bundle),
             explain=self._include_explanations,
             config=self._index.query_config,
         )
@@ -94,15 +95,18 @@ class HippoRAGRetriever(BaseRetriever):
 
     def _nodes(self, found: Retrieval) -> list[NodeWithScore]:
         tell_retrieval(found)
+        return self._scored(found)
+
+    def _scored(self, hits: Iterable[ScoredPassage]) -> list[NodeWithScore]:
         return [
             to_scored_node(
                 hit, include_scores=self._include_scores, include_triples=self._include_triples
             )
-            for hit in found
+            for hit in hits
         ]
 
 
-def _dense_queries(query_bundle: QueryBundle) -> list[str] | None:
+def dense_queries(query_bundle: QueryBundle) -> list[str] | None:
     """Give the custom embedding strings, of which a model may have left some blank."""
     given = query_bundle.custom_embedding_strs or ()
     return [text for text in given if text.strip()] or None

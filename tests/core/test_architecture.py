@@ -26,7 +26,7 @@ IMPORTABLE = [CORE, *(name for name in ADAPTERS if find_spec(FRAMEWORKS[name]) i
 # A module imports only what stands before it. `local` is a folder; it counts as one.
 LAYERS = {
     "L0": ["errors", "text"],
-    "L1 values and ports": ["costs", "explanations", "types", "config", "ports"],
+    "L1 values and ports": ["costs", "explanations", "types", "iterations", "config", "ports"],
     "L2 pure functions, and the drivers of flows": [
         "pagerank",
         "similarity",

@@ -247,7 +247,7 @@ def test_each_async_method_has_the_parameters_of_its_sync_one():
     twins = {n for n, _ in inspect.getmembers(HippoRAG, inspect.iscoroutinefunction) if n[0] != "_"}
     assert twins == {
         "aadd", "aadd_extracted", "adelete", "aretrieve", "aretrieve_many", "aanswer",
-            "aretry_failed", "areextract", "areembed", "aestimate", "aextract",
+            "aretry_failed", "areextract", "areembed", "aestimate", "aextract", "aircot",
     }  # fmt: skip
 
 

@@ -26,6 +26,8 @@ PROMPTS = {
     "recognition": OURS.recognition("Who wrote Notes?", TRIPLES, limit=4),
     "recognition with titles": OURS.recognition("Who wrote Notes?", TRIPLES, 4, ["", "Notes"]),
     "reading": OURS.reading("Who wrote Notes?", [("Notes", "Ada wrote Notes.")]),
+    "thought": OURS.thought("Who wrote Notes?", [("Notes", "Ada wrote Notes.")], []),
+    "later thought": OURS.thought("Who wrote Notes?", [("Notes", "They sold.")], ["Ada did."]),
 }
 every_prompt = pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
 
@@ -205,6 +207,10 @@ def test_no_title_and_no_text_can_pass_for_another_passage_or_for_the_question(q
         for i, (title, text) in enumerate(passages, 1)
     }
     assert found == {**expected, "Question:": broken_up(question)}
+    thoughts = [text for both in passages for text in both]
+    found = blocks(OURS.thought(question, passages, thoughts)[-1].content)
+    told = {f"Thought {i}:": broken_up(text) for i, text in enumerate(thoughts, 1)}
+    assert found == {**expected, **told, "Question:": broken_up(question)}
 
 
 @given(HOSTILE)
@@ -236,6 +242,7 @@ def everything(prompts):
             prompts.query_entities("q"),
             prompts.recognition("q", TRIPLES, 4, ["", "Notes"]),
             prompts.reading("q", [("Notes", "x")]),
+            prompts.thought("q", [("Notes", "x")], ["y"]),
             prompts.complaint("it is empty", "[]"),
         )
         for message in prompt
@@ -245,6 +252,7 @@ def everything(prompts):
 PLACES = {
     "recognition_task": "{limit}",
     "reading_task": "{answer}",
+    "thought_task": "{answer}",
     "shape_rule": "{shape}",
     "complaint_text": "{problem}",
 }
@@ -351,7 +359,8 @@ def test_the_answers_label_travels_with_the_prompts(open_memory):
     assert memory.answer("When?").text == "1843"
 
 
-METHODS = ["entities", "triples", "query_entities", "recognition", "reading", "complaint"]
+METHODS = ["entities", "triples", "query_entities", "recognition", "reading", "thought"]
+METHODS += ["complaint"]
 NO_MESSAGES = [None, "Ada?", [], ["Ada?"], [("user", "Ada?")], Message("user", "Ada?"), [Message]]
 
 
