@@ -85,7 +85,7 @@ def ids(found):
 
 async def test_nodes_are_those_of_the_core_with_their_step(thinking, question):
     index = thinking()
-    retriever = IRCoTRetriever(index, similarity_top_k=3)
+    retriever = IRCoTRetriever(index, similarity_top_k=3, include_scores=True)
     found = retriever.retrieve(question)
     core = index.hippo.ircot(question, k=3)
     assert core.ended is Ending.ANSWERED
@@ -147,7 +147,7 @@ async def test_the_event_tells_every_step_inside_of_the_retrievers_span(thinking
             while span is not None and not span.startswith(inside):
                 span = parents[span]
             assert span is not None
-        assert event.span_id.startswith(("IRCoTRetriever._retrieve", "IRCoTRetriever.aretrieve"))
+        assert event.span_id.startswith(("IRCoTRetriever._retrieve", "IRCoTRetriever._aretrieve"))
 
 
 async def test_dense_texts_of_the_bundle_stand_for_the_question_in_the_first_step(
