@@ -1,5 +1,6 @@
 """HippoRAG and HippoRAG 2: a knowledge-graph memory that answers what no single passage says."""
 
+from hippo_core.answers import Answer
 from hippo_core.config import HippoConfig
 from hippo_core.costs import Budget, Estimate, Prices, Stage, StageUsage, TokenUsage, Usage
 from hippo_core.edge_finders import EdgeFinder, MetadataEdges, RegexEdges
@@ -30,12 +31,11 @@ from hippo_core.errors import (
 from hippo_core.explanations import Explanation, Part, SeedPath, Step
 from hippo_core.hipporag import HippoRAG
 from hippo_core.iterations import Ending, IterativeRetrieval, RetrievalStep
-from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
+from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory, StreamingChatModel
 from hippo_core.prompt_texts import PromptExample
 from hippo_core.prompts import Prompts
 from hippo_core.text import normalise_phrase
 from hippo_core.types import (
-    Answer,
     Completion,
     DeleteReport,
     Edge,
@@ -122,6 +122,7 @@ __all__ = [
     "StoreError",
     "StoreLockedError",
     "StoreUnavailableError",
+    "StreamingChatModel",
     "SynonymEdge",
     "SynonymyError",
     "TokenUsage",

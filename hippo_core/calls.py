@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hippo_core.costs import Stage, StageUsage, TokenUsage
 from hippo_core.errors import ModelRequiredError, PermanentModelError
 from hippo_core.flows import Choose, Complete, Embed, Extract, Models, NameEntities, Request
+from hippo_core.streaming import acompleted, completed
 from hippo_core.tokens import count_tokens
 from hippo_core.types import Completion, Extraction
 
@@ -24,7 +25,10 @@ def call(models: Models, request: Request) -> Any:
     """Make the call that a request asks for."""
     match request:
         case Complete(messages):
-            return _required(models.chat, "a chat model").complete(messages)
+            chat = _required(models.chat, "a chat model")
+            if request.on_piece is None:
+                return chat.complete(messages)
+            return completed(chat, messages, request.on_piece)
         case Embed(texts, kind):
             return _required(models.embedder, "an embedder").embed(texts, kind)
         case Extract(text):
@@ -40,7 +44,10 @@ def acall(models: Models, request: Request) -> Awaitable[Any]:
     """Make the call that a request asks for, without blocking the event loop."""
     match request:
         case Complete(messages):
-            return _required(models.chat, "a chat model").acomplete(messages)
+            chat = _required(models.chat, "a chat model")
+            if request.on_piece is None:
+                return chat.acomplete(messages)
+            return acompleted(chat, messages, request.on_piece)
         case Embed(texts, kind):
             return _required(models.embedder, "an embedder").aembed(texts, kind)
     return in_thread(partial(call, models, request))  # local parts have no async twin

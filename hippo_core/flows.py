@@ -53,6 +53,8 @@ class Complete:
     """Given the reply to a call that was given up after `call_timeout`, if it comes after all: from
     another thread, once for each such reply, maybe after the operation has ended. What it raises is
     logged. On an event loop the call is cancelled, so that no reply comes late."""
+    on_piece: Callable[[str], None] | None = None
+    """Given the reply as it is written, piece by piece, by a StreamingChatModel; else in one."""
 
 
 @dataclass(frozen=True, slots=True)

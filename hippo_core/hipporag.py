@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
+from hippo_core.answers import Answer
+from hippo_core.asking import Asking
 from hippo_core.config import HippoConfig
-from hippo_core.errors import ModelRequiredError
-from hippo_core.filling import Filling
+from hippo_core.errors import InputError, ModelRequiredError
 from hippo_core.flows import Each, Flow, Meter, Metered, Models
-from hippo_core.inputs import (
-    ScoreMode,
-    Search,
-    checked_queries,
-    checked_query,
-    checked_search,
-)
-from hippo_core.ircot import MAX_STEPS, checked_steps, ircot
+from hippo_core.inputs import Search, checked_queries, checked_query, checked_search
 from hippo_core.iterations import IterativeRetrieval
 from hippo_core.ports import ChatModel
-from hippo_core.reading import read
-from hippo_core.retrieval import retrieve
-from hippo_core.types import (
-    Answer,
-    Retrieval,
-)
+from hippo_core.reading import OnPiece, read
+from hippo_core.streams import AnswerStream, AsyncAnswerStream
+from hippo_core.types import Retrieval
 from hippo_core.where import Where
 
 
-class HippoRAG(Filling):
+class HippoRAG(Asking):
     """A memory of passages: add, delete and retrieve at any time, from any thread or event loop.
 
     Args:
@@ -60,104 +50,7 @@ class HippoRAG(Filling):
     ['ada']
     """
 
-    # -- read ---------------------------------------------------------------------------------
-
-    def retrieve(
-        self,
-        query: str,
-        *,
-        k: int = 5,
-        where: Where | None = None,
-        config: HippoConfig | None = None,
-        score_mode: ScoreMode = "ppr",
-        dense_queries: Sequence[str] | None = None,
-        explain: bool = False,
-        chat_model: ChatModel | None = None,
-    ) -> Retrieval:
-        """Give the k passages that answer the query best, all of them if there are fewer.
-
-        Args:
-            query: Text that is not blank.
-            k: How many, at least 1.
-            where: Only these passages are the corpus: a filter of their metadata, or a function of
-                it. See `checked_where` for the grammar.
-            config: Other settings for this query. The synonymy threshold must be the memory's; the
-                text under which triples are embedded is the memory's whatever they say.
-            score_mode: `ppr`: the walk's mass on the passage, or its cosine on a dense path;
-                `relative`: divided by the best. Neither is a confidence.
-            dense_queries: Compared with passages in place of the query, by the mean of their
-                vectors, such as a hypothetical answer (HyDE); linked is the query itself.
-            explain: Whether each passage brings an `explanation`: its score split by seed and by
-                edge, and the strongest paths to it. It takes a second walk.
-            chat_model: Used for this call in place of the memory's own.
-
-        Raises:
-            InputError: A query is blank, or k is below 1.
-            ModelError: The embedder failed; with `on_failure="raise"`, a chat model too, or
-                ParseError, where its reply cannot be read.
-        """
-        meter = Meter()
-        models = self._for_call(chat_model)
-        search = partial(
-            checked_search, k, where, config, score_mode, self.config, dense_queries, explain
-        )
-        flow = self._retrieve_flow(query, search, models, meter)
-        return self._driver(models, meter).run(flow)
-
-    async def aretrieve(
-        self,
-        query: str,
-        *,
-        k: int = 5,
-        where: Where | None = None,
-        config: HippoConfig | None = None,
-        score_mode: ScoreMode = "ppr",
-        dense_queries: Sequence[str] | None = None,
-        explain: bool = False,
-        chat_model: ChatModel | None = None,
-    ) -> Retrieval:
-        """Do what `retrieve` does, without blocking the event loop."""
-        meter = Meter()
-        models = self._for_call(chat_model)
-        search = partial(
-            checked_search, k, where, config, score_mode, self.config, dense_queries, explain
-        )
-        flow = self._retrieve_flow(query, search, models, meter)
-        return await self._driver(models, meter).arun(flow)
-
-    def retrieve_many(
-        self,
-        queries: Sequence[str],
-        *,
-        k: int = 5,
-        where: Where | None = None,
-        config: HippoConfig | None = None,
-        score_mode: ScoreMode = "ppr",
-        explain: bool = False,
-        chat_model: ChatModel | None = None,
-    ) -> list[Retrieval]:
-        """Retrieve for each query, several at once; each result is what `retrieve` gives."""
-        models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, score_mode, self.config, explain=explain)
-        flow = self._many_flow(queries, search, models)
-        return self._driver(models, Meter()).run(flow)
-
-    async def aretrieve_many(
-        self,
-        queries: Sequence[str],
-        *,
-        k: int = 5,
-        where: Where | None = None,
-        config: HippoConfig | None = None,
-        score_mode: ScoreMode = "ppr",
-        explain: bool = False,
-        chat_model: ChatModel | None = None,
-    ) -> list[Retrieval]:
-        """Do what `retrieve_many` does, without blocking the event loop."""
-        models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, config, score_mode, self.config, explain=explain)
-        flow = self._many_flow(queries, search, models)
-        return await self._driver(models, Meter()).arun(flow)
+    # -- answer -------------------------------------------------------------------------------
 
     def answer(
         self,
@@ -165,18 +58,33 @@ class HippoRAG(Filling):
         *,
         k: int = 5,
         where: Where | None = None,
+        config: HippoConfig | None = None,
+        retrieval: Retrieval | IterativeRetrieval | None = None,
         chat_model: ChatModel | None = None,
     ) -> Answer:
         """Retrieve k passages and let the chat model answer from them.
 
+        It is shown as many of them as leave room for a reply under the context limit. Where nothing
+        is found it is not asked.
+
+        Args:
+            question: Text that is not blank.
+            k: How many passages, at least 1.
+            where: As in `retrieve`.
+            config: As in `retrieve`.
+            retrieval: What was found already, such as by `ircot`: nothing is retrieved then, and
+                the three before have no part.
+            chat_model: Used for this call in place of the memory's own: it reads, and judges.
+
         Raises:
+            InputError: The question is blank, or k is below 1.
             ModelRequiredError: There is no chat model.
             ModelError: A call failed.
+            ParseError: There is no answer in the reply.
         """
-        meter = Meter()
-        models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, None, "ppr", self.config)
-        flow = self._answer_flow(question, search, models, meter)
+        meter, models = Meter(), self._for_call(chat_model)
+        search = partial(checked_search, k, where, config, "ppr", self.config)
+        flow = self._answer_flow(question, search, models, meter, retrieval)
         return self._driver(models, meter).run(flow)
 
     async def aanswer(
@@ -185,125 +93,129 @@ class HippoRAG(Filling):
         *,
         k: int = 5,
         where: Where | None = None,
+        config: HippoConfig | None = None,
+        retrieval: Retrieval | IterativeRetrieval | None = None,
         chat_model: ChatModel | None = None,
     ) -> Answer:
         """Do what `answer` does, without blocking the event loop."""
-        meter = Meter()
-        models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, None, "ppr", self.config)
-        flow = self._answer_flow(question, search, models, meter)
+        meter, models = Meter(), self._for_call(chat_model)
+        search = partial(checked_search, k, where, config, "ppr", self.config)
+        flow = self._answer_flow(question, search, models, meter, retrieval)
         return await self._driver(models, meter).arun(flow)
 
-    def ircot(
+    def answer_many(
         self,
-        query: str,
+        questions: Sequence[str],
         *,
         k: int = 5,
-        max_steps: int = MAX_STEPS,
         where: Where | None = None,
         config: HippoConfig | None = None,
-        dense_queries: Sequence[str] | None = None,
-        explain: bool = False,
         chat_model: ChatModel | None = None,
-    ) -> IterativeRetrieval:
-        """Retrieve in steps: the chat model thinks over what was found, and its thought is next.
+    ) -> list[Answer]:
+        """Answer each question, several at once; each result is what `answer` gives.
 
-        It costs one chat completion and one retrieval for each step after the first; `steps` says
-        what each of them was. See `hippo_core.ircot.merge` for how their rankings become one.
-
-        Args:
-            query: Text that is not blank.
-            k: How many passages each step finds, the model is shown, and are given in the end.
-            max_steps: Retrievals at the most; 1 is `retrieve` with relative scores.
-            where: As in `retrieve`, for every step.
-            config: As in `retrieve`. `on_failure` says what a thought that fails does: `go_on` ends
-                the steps there, and the result says why.
-            dense_queries: As in `retrieve`, for the first step.
-            explain: As in `retrieve`; an explanation is of the score in its own step.
-            chat_model: Used for this call in place of the memory's own: it thinks, and judges.
-
-        Raises:
-            InputError: The query is blank, or k or max_steps is below 1.
-            ModelRequiredError: There is no chat model, and `max_steps` is above 1.
-            ModelError: The embedder failed at the first step; with `on_failure="raise"`, a model at
-                any, or ParseError, where a reply cannot be read.
+        One that fails fails the call, as in `retrieve_many`.
         """
         models = self._for_call(chat_model)
-        search = partial(
-            checked_search, k, where, config, "relative", self.config, dense_queries, explain
-        )
-        flow = self._ircot_flow(query, search, models, max_steps)
-        return self._driver(models, Meter()).run(flow)
+        search = partial(checked_search, k, where, config, "ppr", self.config)
+        return self._driver(models, Meter()).run(self._answers_flow(questions, search, models))
 
-    async def aircot(
+    async def aanswer_many(
         self,
-        query: str,
+        questions: Sequence[str],
         *,
         k: int = 5,
-        max_steps: int = MAX_STEPS,
         where: Where | None = None,
         config: HippoConfig | None = None,
-        dense_queries: Sequence[str] | None = None,
-        explain: bool = False,
         chat_model: ChatModel | None = None,
-    ) -> IterativeRetrieval:
-        """Do what `ircot` does, without blocking the event loop."""
+    ) -> list[Answer]:
+        """Do what `answer_many` does, without blocking the event loop."""
         models = self._for_call(chat_model)
-        search = partial(
-            checked_search, k, where, config, "relative", self.config, dense_queries, explain
-        )
-        flow = self._ircot_flow(query, search, models, max_steps)
+        search = partial(checked_search, k, where, config, "ppr", self.config)
+        flow = self._answers_flow(questions, search, models)
         return await self._driver(models, Meter()).arun(flow)
+
+    def stream(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        where: Where | None = None,
+        config: HippoConfig | None = None,
+        retrieval: Retrieval | IterativeRetrieval | None = None,
+        chat_model: ChatModel | None = None,
+    ) -> AnswerStream:
+        """Do what `answer` does, and give the reply as it is written: thought, then answer.
+
+        Nothing is done before the first piece is asked for. `stream.answer` is the `Answer` once
+        all pieces were taken; leaving earlier, or `close()`, ends the call at its next piece. The
+        chat model is a `StreamingChatModel`, as the adapters' are; one that is not gives its reply
+        in one piece. A reply that breaks off after its first piece is not tried again.
+        """
+        meter, models = Meter(), self._for_call(chat_model)
+        search = partial(checked_search, k, where, config, "ppr", self.config)
+
+        def answer(on_piece: OnPiece) -> Answer:
+            flow = self._answer_flow(question, search, models, meter, retrieval, on_piece)
+            return self._driver(models, meter).run(flow)
+
+        return AnswerStream(answer)
+
+    def astream(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        where: Where | None = None,
+        config: HippoConfig | None = None,
+        retrieval: Retrieval | IterativeRetrieval | None = None,
+        chat_model: ChatModel | None = None,
+    ) -> AsyncAnswerStream:
+        """Do what `stream` does, without blocking the event loop: `async for` takes the pieces."""
+        meter, models = Meter(), self._for_call(chat_model)
+        search = partial(checked_search, k, where, config, "ppr", self.config)
+
+        async def answer(on_piece: OnPiece) -> Answer:
+            flow = self._answer_flow(question, search, models, meter, retrieval, on_piece)
+            return await self._driver(models, meter).arun(flow)
+
+        return AsyncAnswerStream(answer)
 
     # -- flows --------------------------------------------------------------------------------
 
-    def _retrieve_flow(
-        self, query: str, search: Callable[[], Search], models: Models, meter: Meter
-    ) -> Flow[Retrieval]:
-        asked, checked = checked_query(query), search()
-        snapshot = self._index.snapshot()
-        if not len(snapshot.corpus):
-            self._warn_of_emptiness()
-        found = yield from retrieve(asked, snapshot, self._embedding, models, checked)
-        return replace(found, usage=meter.usage)
-
-    def _ircot_flow(
-        self, query: str, search: Callable[[], Search], models: Models, max_steps: int
-    ) -> Flow[IterativeRetrieval]:
-        asked, checked, most = checked_query(query), search(), checked_steps(max_steps)
-        snapshot = self._index.snapshot()
-        if not len(snapshot.corpus):
-            self._warn_of_emptiness()
-        flow = ircot(
-            asked,
-            snapshot,
-            self._embedding,
-            models,
-            checked,
-            max_steps=most,
-            context_limit=self.config.context_limit,
-        )
-        return (yield from flow)
-
-    def _many_flow(
-        self, queries: Sequence[str], search: Callable[[], Search], models: Models
-    ) -> Flow[list[Retrieval]]:
-        asked, checked = checked_queries(queries), search()
-
-        def one(query: str) -> Flow[Retrieval]:
-            meter = Meter()
-            flow = self._retrieve_flow(query, lambda: checked, models, meter)
-            found: Retrieval = yield Metered(flow, meter)
-            return found
-
-        all_found: list[Retrieval] = yield Each([one(query) for query in asked])
-        return all_found
-
     def _answer_flow(
-        self, question: str, search: Callable[[], Search], models: Models, meter: Meter
+        self,
+        question: str,
+        search: Callable[[], Search],
+        models: Models,
+        meter: Meter,
+        retrieval: Retrieval | IterativeRetrieval | None = None,
+        on_piece: OnPiece | None = None,
     ) -> Flow[Answer]:
         if models.chat is None:
             raise ModelRequiredError("answer() needs a chat model; retrieve() does not")
-        found = yield from self._retrieve_flow(question, search, models, meter)
-        text = yield from read(question, found, models.prompts)
-        return Answer(text, found, meter.usage)
+        asked = checked_query(question)
+        if not isinstance(retrieval, Retrieval | IterativeRetrieval | None):
+            raise InputError(
+                f"retrieval must be what retrieve() or ircot() gave, got {type(retrieval).__name__}"
+            )
+        found = retrieval
+        if found is None:
+            found = yield from self._retrieve_flow(asked, search, models, meter)
+        limit = self.config.context_limit
+        said = yield from read(asked, found, models.prompts, context_limit=limit, on_piece=on_piece)
+        return Answer(said.answer, found, meter.usage, said.thought, said.citations, said.is_cut)
+
+    def _answers_flow(
+        self, questions: Sequence[str], search: Callable[[], Search], models: Models
+    ) -> Flow[list[Answer]]:
+        asked, checked = checked_queries(questions), search()
+
+        def one(question: str) -> Flow[Answer]:
+            meter = Meter()
+            flow = self._answer_flow(question, lambda: checked, models, meter)
+            answer: Answer = yield Metered(flow, meter)
+            return answer
+
+        answers: list[Answer] = yield Each([one(question) for question in asked])
+        return answers

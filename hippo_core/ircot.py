@@ -15,7 +15,6 @@ from typing import NamedTuple
 from hippo_core.control_tokens import as_written
 from hippo_core.embedding import Embedding
 from hippo_core.errors import (
-    ConfigError,
     ContextTooLongError,
     InputError,
     ModelError,
@@ -26,19 +25,15 @@ from hippo_core.flows import Complete, Flow, Meter, Metered, Models
 from hippo_core.inputs import Search, is_unicode
 from hippo_core.iterations import Ending, IterativeRetrieval, RetrievalStep
 from hippo_core.parsing import Thought, parse_thought
-from hippo_core.pieces import prompt_tokens, shorter
 from hippo_core.prompts import checked
 from hippo_core.retrieval import retrieve
+from hippo_core.showing import Shown, fewer, fitting
 from hippo_core.similarity import round_significant
 from hippo_core.snapshot import Snapshot
-from hippo_core.splitting import split_text
 from hippo_core.text import normalise_phrase
 from hippo_core.types import Completion, Message, Retrieval, RetrievalPath, ScoredPassage
 
 MAX_STEPS = 4  # of retrieval, as the papers take for MuSiQue
-REPLY = 256  # tokens kept free for a thought
-
-Shown = list[tuple[str, str]]  # title and text
 
 
 def checked_steps(max_steps: int) -> int:
@@ -238,11 +233,11 @@ class _Chain:
         best = [hit.passage for hit in self._merged.passages[: self._k]]
         shown: Shown = [(passage.title, passage.text) for passage in best]
         while True:
-            prompt, shown = self._fitting(shown)
+            prompt, shown = fitting(shown, self._prompt, self._context_limit, "a thought")
             try:
                 completion: Completion = yield Complete(prompt, "thought")
             except ContextTooLongError:
-                if not (shown := _fewer(shown)):
+                if not (shown := fewer(shown)):
                     raise
             else:
                 return self._read(completion.text, shown)
@@ -257,37 +252,6 @@ class _Chain:
         answer = None if thought.answer is None else as_written(thought.answer, source)
         return Thought(as_written(thought.text, source), answer)
 
-    def _fitting(self, shown: Shown) -> tuple[list[Message], Shown]:
-        """Give the prompt with as many of the passages as leave room for a reply, best first.
-
-        Of the best one its beginning is shown where all of it does not fit.
-        """
-        for n in range(len(shown), 0, -1):
-            if self._fits(prompt := self._prompt(shown[:n])):
-                return prompt, shown[:n]
-        if not self._fits(self._prompt([])):
-            least = prompt_tokens(self._prompt([])) + REPLY
-            raise ConfigError(
-                f"context_limit must be at least {least} tokens for a thought, without any "
-                f"passage; got {self._context_limit}"
-            )
-        title, text = shown[0]
-        pieces = split_text(text, lambda piece: self._fits(self._prompt([(title, piece)])))
-        return self._prompt([(title, pieces[0])]), [(title, pieces[0])]
-
-    def _fits(self, prompt: list[Message]) -> bool:
-        limit = self._context_limit
-        return limit is None or prompt_tokens(prompt) + REPLY <= limit
-
     def _prompt(self, shown: Shown) -> list[Message]:
         thoughts = [step.thought for step in self._steps if step.thought]
         return checked(self._prompts.thought(self._query, shown, thoughts), "thought")
-
-
-def _fewer(shown: Shown) -> Shown:
-    """Give about half of what a model refused as too long: nothing where there is little left."""
-    if len(shown) > 1:
-        return shown[: len(shown) // 2]
-    title, text = shown[0]
-    first, *rest = shorter(text) or [""]
-    return [(title, first)] if rest else []

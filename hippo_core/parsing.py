@@ -73,6 +73,8 @@ _FIELDS = {0: "0 fields", 1: "1 field"} | {n: f"{n} fields" for n in range(2, 10
 
 # 3, "3", "#3", "(3)", "3.", "3. Ada wrote Notes"; 3.0 too
 _CHOSEN = re.compile(r"[#(\[]?(-?\d{1,9})(?:\.0+|[.):\]](?:\s.*)?)?", re.DOTALL)
+_CITATION = re.compile(r"\s*[\[【]\s*\d{1,6}(?:\s*[,;]\s*\d{1,6})*\s*[\]】]")
+_DIGITS = re.compile(r"\d+")
 
 
 def parse_entities(reply: str, *, truncated: bool = False) -> Parsed[tuple[str, ...]]:
@@ -144,25 +146,62 @@ def parse_choice(
     return parse_list(reply, Shape(_CHOICE_KEYS, "numbers", bare_lists, read), truncated)
 
 
-def parse_answer(reply: str, *, label: str = "Answer") -> str:
+class Reading(NamedTuple):
+    """An answer, and what was written before it."""
+
+    answer: str
+    """Without citations."""
+    thought: str
+    cited: tuple[int, ...]
+    """Numbers of passages, from 1, each once, in the order of their first mention."""
+
+
+def parse_reading(
+    reply: str, passages: int, *, label: str = "Answer", passage_label: str = "Passage"
+) -> Reading:
     r"""Read the answer: what follows the last "Answer:", or else the whole reply.
 
-    >>> parse_answer("Vasa sank in 1628.\n**Answer:** 1628")
-    '1628'
+    >>> parse_reading("Vasa sank in 1628 [2].\n**Answer:** 1628 [2]", 5)
+    Reading(answer='1628', thought='Vasa sank in 1628 [2].', cited=(2,))
 
     Args:
         reply: What the model said.
+        passages: How many it was shown: what cites another one is passed over.
         label: What stands before the colon, in any case; the colon may be a full-width one.
+        passage_label: What a passage is called, before its number.
 
     Raises:
         ParseError: There is no answer.
     """
     text = without_thinking(reply)
     labels = list(_label(label).finditer(text))
-    answer = (text[labels[-1].end() :] if labels else text).strip().removesuffix("**").rstrip()
+    answer = text[labels[-1].end() :] if labels else text
+    thought = text[: labels[-1].start()].strip(" *\n\t\r") if labels else ""
+    cited = _cited(text, passages, passage_label)
+    answer = _CITATION.sub("", answer).strip().removesuffix("**").rstrip()
     if not answer:
         raise ParseError("it holds no answer", reply)
-    return answer
+    return Reading(answer, thought, cited)
+
+
+def parse_answer(reply: str, *, label: str = "Answer") -> str:
+    r"""Read the answer of `parse_reading` alone.
+
+    >>> parse_answer("Vasa sank in 1628.\n**Answer:** 1628")
+    '1628'
+    """
+    return parse_reading(reply, 0, label=label).answer
+
+
+def _cited(text: str, passages: int, label: str) -> tuple[int, ...]:
+    named = re.compile(rf"{re.escape(label.strip())}\s+(\d{{1,6}})(?!\d)", re.IGNORECASE)
+    found = [(m.start(), int(n)) for m in _CITATION.finditer(text) for n in _DIGITS.findall(m[0])]
+    found += [(m.start(), int(m[1])) for m in named.finditer(text)]
+    return tuple(dict.fromkeys(n for _, n in sorted(found, key=_first) if 1 <= n <= passages))
+
+
+def _first(found: tuple[int, int]) -> int:
+    return found[0]
 
 
 class Thought(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -29,6 +29,23 @@ class ChatModel(Protocol):
 
     async def acomplete(self, messages: Sequence[Message]) -> Completion:
         """Answer a prompt without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class StreamingChatModel(ChatModel, Protocol):
+    """A chat model that can also say a reply piece by piece, for `HippoRAG.stream`.
+
+    Each piece is a Completion: its text is what comes next; usage and finish reason are those of
+    the whole, in whichever piece knows them, the last counts. Closing the iterator ends the call.
+    """
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[Completion]:
+        """Answer a prompt piece by piece."""
+        ...
+
+    def astream(self, messages: Sequence[Message]) -> AsyncIterator[Completion]:
+        """Answer a prompt piece by piece without blocking the event loop."""
         ...
 
 

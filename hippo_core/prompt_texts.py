@@ -31,7 +31,8 @@ TITLES_NOTE = " Each is shown with the title of the text that states it."
 
 READING_TASK = """Answer the question from the passages. The answer may need facts of several of \
 them, and some may be of no use.
-First write a short thought: which facts lead to the answer. Then end with one last line:
+First write a short thought: which facts lead to the answer, each with the number of its \
+passage, such as [2]. Then end with one last line:
 {answer}: the answer alone, as short as it can be: a name, a date, a number, yes or no
 If the passages do not tell, the last line is: {answer}: unknown"""
 

@@ -170,13 +170,16 @@ class Prompts:
         ]
 
     def reading(self, question: str, passages: Sequence[tuple[str, str]]) -> list[Message]:
-        """Ask a question over passages (title, text), best first: a last line `Answer: ...`."""
+        """Ask a question over passages (title, text), best first: a last line `Answer: ...`.
+
+        The passages are numbered from 1; a number in square brackets cites one.
+        """
         shown, task = self.example, _filled(self.reading_task, answer=self.answer_label)
         asked = self._passages_with_question([(shown.title, shown.passage)], shown.reading_question)
         return [
             Message("system", f"{task}\n{self.data_rule}"),
             Message("user", asked),
-            Message("assistant", f"{shown.thought}\n{self.answer_label}: {shown.answer}"),
+            Message("assistant", f"{shown.thought} [1]\n{self.answer_label}: {shown.answer}"),
             Message("user", self._passages_with_question(passages, question)),
         ]
 

@@ -267,15 +267,6 @@ class Retrieval:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A reader's answer and what it read."""
-
-    text: str
-    retrieval: Retrieval
-    usage: Usage
-
-
-@dataclass(frozen=True, slots=True)
 class IndexReport:
     """What became of each passage of one `add`."""
 

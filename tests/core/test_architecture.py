@@ -26,7 +26,15 @@ IMPORTABLE = [CORE, *(name for name in ADAPTERS if find_spec(FRAMEWORKS[name]) i
 # A module imports only what stands before it. `local` is a folder; it counts as one.
 LAYERS = {
     "L0": ["errors", "text"],
-    "L1 values and ports": ["costs", "explanations", "types", "iterations", "config", "ports"],
+    "L1 values and ports": [
+        "costs",
+        "explanations",
+        "types",
+        "iterations",
+        "answers",
+        "config",
+        "ports",
+    ],
     "L2 pure functions, and the drivers of flows": [
         "pagerank",
         "similarity",
@@ -42,6 +50,7 @@ LAYERS = {
         "tokens",
         "accounts",
         "flows",
+        "streaming",
         "calls",
         "sdk_errors",
         "retries",
@@ -53,6 +62,7 @@ LAYERS = {
     "L3 parts": [
         "openie",
         "pieces",
+        "showing",
         "recognition",
         "contributions",
         "keys",
@@ -100,8 +110,19 @@ LAYERS = {
         "retrieval",
         "reading",
         "ircot",
+        "streams",
     ],
-    "L5": ["handle", "preparing", "filling", "hipporag", "evaluation", "local", "testing", "cli"],
+    "L5": [
+        "handle",
+        "preparing",
+        "filling",
+        "asking",
+        "hipporag",
+        "evaluation",
+        "local",
+        "testing",
+        "cli",
+    ],
 }
 ORDER = [module for layer in LAYERS.values() for module in layer]
 
