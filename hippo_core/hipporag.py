@@ -153,6 +153,7 @@ class HippoRAG(Filling):
         *,
         k: int = 5,
         where: Where | None = None,
+        config: HippoConfig | None = None,
         chat_model: ChatModel | None = None,
     ) -> Answer:
         """Retrieve k passages and let the chat model answer from them.
@@ -163,7 +164,7 @@ class HippoRAG(Filling):
         """
         meter = Meter()
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, None, "ppr", self.config)
+        search = partial(checked_search, k, where, config, "ppr", self.config)
         flow = self._answer_flow(question, search, models, meter)
         return self._driver(models, meter).run(flow)
 
@@ -173,12 +174,13 @@ class HippoRAG(Filling):
         *,
         k: int = 5,
         where: Where | None = None,
+        config: HippoConfig | None = None,
         chat_model: ChatModel | None = None,
     ) -> Answer:
         """Do what `answer` does, without blocking the event loop."""
         meter = Meter()
         models = self._for_call(chat_model)
-        search = partial(checked_search, k, where, None, "ppr", self.config)
+        search = partial(checked_search, k, where, config, "ppr", self.config)
         flow = self._answer_flow(question, search, models, meter)
         return await self._driver(models, meter).arun(flow)
 

@@ -1,0 +1,365 @@
+"""What a comparison found: every ranking and answer, and the tables and files made of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from hippo_core.costs import Prices, StageUsage, Usage
+from hippo_core.errors import InputError
+from hippo_core.evaluation.answers import exact_match, f1
+from hippo_core.evaluation.measures import all_recall_at_k, recall_at_k
+from hippo_core.evaluation.questions import Question
+from hippo_core.evaluation.significance import paired_bootstrap, permutation_test
+from hippo_core.evaluation.tables import Cell, Column, Table
+
+FORMAT = 1  # of the JSON
+
+_AT_K = re.compile(r"(recall|all-recall)@([1-9]\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a system's reader made of one question."""
+
+    answer: str = ""
+    seconds: float = 0.0
+    """With the retrieval that it reads."""
+    usage: Usage | None = None
+    """With that of the retrieval; None where the reader does not say."""
+    error: str = ""
+    """Why there is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a system made of one question."""
+
+    ranked: tuple[str, ...] = ()
+    """Passage ids, best first."""
+    seconds: float = 0.0
+    usage: Usage | None = None
+    """None where the system does not say."""
+    reading: Reading | None = None
+    """None where nothing was to read."""
+    error: str = ""
+    """Why there is no ranking."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether ranking or reading raised an error."""
+        return bool(self.error or (self.reading is not None and self.reading.error))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What each system made of each question.
+
+    A measure is `recall@k`, `all-recall@k`, `EM` or `F1`, in percent. A question counts for a
+    system if it did not fail it and if it has what the measure needs, gold passages or answers.
+    """
+
+    questions: tuple[Question, ...]
+    outcomes: Mapping[str, tuple[Outcome, ...]] = field(hash=False)
+    """By system, in the order of the questions."""
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        return tuple(self.outcomes)
+
+    # -- figures ------------------------------------------------------------------------------
+
+    def scores(self, system: str, measure: str) -> tuple[float | None, ...]:
+        """Give a measure of each question, in percent; None where it does not count.
+
+        Raises:
+            InputError: There is no such system or measure.
+        """
+        measured = _measure(measure)
+        return tuple(
+            measured(question, outcome)
+            for question, outcome in zip(self.questions, self._of(system), strict=True)
+        )
+
+    def mean(self, system: str, measure: str) -> float | None:
+        """Average over the questions that count; None where there are none.
+
+        Raises:
+            InputError: There is no such system or measure.
+        """
+        return _mean(self.scores(system, measure))
+
+    def usage(self, system: str) -> Usage | None:
+        """Give what all its retrievals cost; None where it does not say."""
+        used = [outcome.usage for outcome in self._of(system) if outcome.usage is not None]
+        return sum(used, Usage()) if used else None
+
+    def failures(self) -> list[tuple[str, str, str]]:
+        """Give system, question id and error of each question that a system failed."""
+        return [
+            (system, question.id, outcome.error or (outcome.reading or Reading()).error)
+            for system, outcomes in self.outcomes.items()
+            for question, outcome in zip(self.questions, outcomes, strict=True)
+            if outcome.failed
+        ]
+
+    # -- tables -------------------------------------------------------------------------------
+
+    def table(
+        self,
+        measures: Sequence[str] | None = None,
+        *,
+        against: str | None = None,
+        on: Sequence[str] = ("recall@5",),
+        prices: Prices | None = None,
+    ) -> Table:
+        """Make the papers' table: a row for each system, a column for each measure.
+
+        Args:
+            measures: None for recall and all-recall at 2 and 5 where there are gold passages, and
+                EM and F1 where there are answers.
+            against: A system that all others are compared with, question by question: difference,
+                its 95% interval by paired bootstrap, and p of a randomisation test.
+            on: The measures of that.
+            prices: What a million tokens cost; with them, cost is given in place of tokens.
+
+        Raises:
+            InputError: There is no such system or measure.
+        """
+        shown = self._measured() if measures is None else tuple(measures)
+        columns = [Column("system", "")]
+        columns += [Column(_heading(measure), ".1f") for measure in shown]
+        for measure in on if against is not None else ():
+            head = _heading(measure)
+            columns += [Column(f"{head} - {against}", "+.1f"), Column(f"{head} low", "+.1f")]
+            columns += [Column(f"{head} high", "+.1f"), Column(f"{head} p", ".4f")]
+        columns.append(Column("s per query", ".3f"))
+        columns.append(
+            Column("tokens per query", ".0f")
+            if prices is None
+            else Column("cost per 1000 queries", ".3f")
+        )
+        failed = any(outcome.failed for run in self.outcomes.values() for outcome in run)
+        columns += [Column("failed", "d")] if failed else []
+        rows = []
+        for system in self.outcomes:
+            row: list[Cell] = [system, *(self.mean(system, measure) for measure in shown)]
+            for measure in on if against is not None else ():
+                row += self._difference(system, str(against), measure)
+            row += [self._seconds(system), self._cost(system, prices)]
+            row += [sum(outcome.failed for outcome in self._of(system))] if failed else []
+            rows.append(tuple(row))
+        return Table(tuple(columns), tuple(rows), self._notes(failed))
+
+    def by_hops(self, measure: str = "recall@5") -> Table:
+        """Break a measure down by hops: a row for each system, a column for each number.
+
+        Raises:
+            InputError: There is no such measure.
+        """
+        groups = [(q.hops, f"{q.hops} hops" if q.hops else "?") for q in self.questions]
+        return self._broken_down(measure, groups)
+
+    def by_type(self, measure: str = "recall@5") -> Table:
+        """Break a measure down by type of question.
+
+        Raises:
+            InputError: There is no such measure.
+        """
+        return self._broken_down(measure, [(0, q.type or "?") for q in self.questions])
+
+    # -- files --------------------------------------------------------------------------------
+
+    def gold(self) -> dict[str, tuple[str, ...]]:
+        """Give gold passage ids by question, as `write_qrels` takes them."""
+        return {question.id: question.gold for question in self.questions if question.gold}
+
+    def run(self, system: str) -> dict[str, tuple[str, ...]]:
+        """Give a system's ranked ids by question, as `write_run` takes them; not those it failed.
+
+        Raises:
+            InputError: There is no such system.
+        """
+        return {
+            question.id: outcome.ranked
+            for question, outcome in zip(self.questions, self._of(system), strict=True)
+            if not outcome.error
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Give all that is here as JSON; `from_json` reads it back."""
+        return {
+            "format": FORMAT,
+            "questions": [asdict(question) for question in self.questions],
+            "systems": [
+                {"name": name, "outcomes": [_to_json(outcome) for outcome in outcomes]}
+                for name, outcomes in self.outcomes.items()
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Read what `to_json` gave.
+
+        Raises:
+            InputError: It is something else.
+        """
+        try:
+            if value["format"] != FORMAT:
+                raise InputError(f"a comparison of format {FORMAT} is read, got {value['format']}")
+            questions = tuple(_question(question) for question in value["questions"])
+            outcomes = {
+                str(system["name"]): tuple(_outcome(outcome) for outcome in system["outcomes"])
+                for system in value["systems"]
+            }
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"this is no comparison: {type(error).__name__}: {error}") from None
+        for name, listed in outcomes.items():
+            if len(listed) != len(questions):
+                raise InputError(
+                    f"{name!r} was asked {len(listed)} of {len(questions)} questions: "
+                    "the comparison is not whole"
+                )
+        return cls(questions, outcomes)
+
+    def save(self, path: str | Path) -> None:
+        """Write it as a JSON file, which `load` reads."""
+        text = json.dumps(self.to_json(), ensure_ascii=False)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: It is something else.
+        """
+        try:
+            value = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{path} is no comparison: {error}") from None
+        return cls.from_json(value)
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _of(self, system: str) -> tuple[Outcome, ...]:
+        if system not in self.outcomes:
+            raise InputError(f"there is no system {system!r}: there are {', '.join(self.outcomes)}")
+        return self.outcomes[system]
+
+    def _measured(self) -> tuple[str, ...]:
+        recall = any(question.gold for question in self.questions)
+        read = any(outcome.reading for outcomes in self.outcomes.values() for outcome in outcomes)
+        return (
+            *(("recall@2", "recall@5", "all-recall@2", "all-recall@5") if recall else ()),
+            *(("EM", "F1") if read else ()),
+        )
+
+    def _difference(self, system: str, other: str, measure: str) -> list[Cell]:
+        both = zip(self.scores(system, measure), self.scores(other, measure), strict=True)
+        pairs = [(ours, theirs) for ours, theirs in both if ours is not None and theirs is not None]
+        if system == other or not pairs:
+            return [None] * 4
+        ours, theirs = zip(*pairs, strict=True)
+        return [*paired_bootstrap(ours, theirs), permutation_test(ours, theirs)]
+
+    def _seconds(self, system: str) -> float | None:
+        return _mean([outcome.seconds for outcome in self._of(system) if not outcome.error])
+
+    def _cost(self, system: str, prices: Prices | None) -> float | None:
+        used = [outcome.usage for outcome in self._of(system) if outcome.usage is not None]
+        if prices is None:
+            return _mean([usage.tokens for usage in used])
+        cost = _mean([prices.of(usage) for usage in used])
+        return None if cost is None else 1000 * cost
+
+    def _notes(self, failed: bool) -> tuple[str, ...]:
+        notes = [f"{len(self.questions)} questions."]
+        if failed:
+            notes.append(
+                "A question that a system failed does not count for it: compare only systems that "
+                "failed few."
+            )
+        usages = [o.usage for run in self.outcomes.values() for o in run if o.usage is not None]
+        if any(stage.estimated for usage in usages for stage in usage.stages.values()):
+            notes.append("Some tokens are counted on our side: the model did not say.")
+        return tuple(notes)
+
+    def _broken_down(self, measure: str, groups: Sequence[tuple[int, str]]) -> Table:
+        """Average over the questions of each group; a group is a place in order and a heading."""
+        sizes = sorted(Counter(groups).items())
+        columns = [Column(f"{name} (n={n})", ".1f") for (_, name), n in sizes]
+        rows: list[tuple[Cell, ...]] = []
+        for system in self.outcomes:
+            scored = list(zip(groups, self.scores(system, measure), strict=True))
+            means = [_mean([s for other, s in scored if other == group]) for group, _ in sizes]
+            rows.append((system, *means))
+        notes = (f"{_heading(measure)}, percent.",)
+        return Table((Column("system", ""), *columns), tuple(rows), notes)
+
+
+def _measure(name: str) -> Callable[[Question, Outcome], float | None]:
+    if found := _AT_K.fullmatch(name):
+        at_k, k = (recall_at_k if found[1] == "recall" else all_recall_at_k), int(found[2])
+
+        def of_ranking(question: Question, outcome: Outcome) -> float | None:
+            if outcome.error or not question.gold:
+                return None
+            return 100 * at_k(outcome.ranked, question.gold, k)
+
+        return of_ranking
+    if name not in ("EM", "F1"):
+        raise InputError(f"a measure is recall@k, all-recall@k, EM or F1, got {name!r}")
+
+    def of_answer(question: Question, outcome: Outcome) -> float | None:
+        reading = outcome.reading
+        if reading is None or reading.error or not question.answers:
+            return None
+        if name == "EM":
+            return 100 * exact_match(reading.answer, question.answers)
+        return 100 * f1(reading.answer, question.answers, rule=question.answer_rule)
+
+    return of_answer
+
+
+def _heading(measure: str) -> str:
+    """Give a measure's name in the papers."""
+    return measure.replace("all-recall", "AR").replace("recall", "R")
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    counted = [value for value in values if value is not None]
+    return sum(counted) / len(counted) if counted else None
+
+
+def _to_json(outcome: Outcome) -> dict[str, Any]:
+    value = asdict(outcome)
+    value["usage"] = outcome.usage and outcome.usage.as_dict()
+    if outcome.reading is not None:
+        value["reading"]["usage"] = outcome.reading.usage and outcome.reading.usage.as_dict()
+    return value
+
+
+def _question(value: Mapping[str, Any]) -> Question:
+    lists = {name: tuple(value[name]) for name in ("gold", "answers")}
+    return Question(**{**value, **lists})
+
+
+def _outcome(value: Mapping[str, Any]) -> Outcome:
+    reading = value["reading"]
+    if reading is not None:
+        reading = Reading(**{**reading, "usage": _usage(reading["usage"])})
+    changed = {"ranked": tuple(value["ranked"]), "usage": _usage(value["usage"])}
+    return Outcome(**{**value, **changed, "reading": reading})
+
+
+def _usage(value: Mapping[Any, Mapping[str, Any]] | None) -> Usage | None:
+    if value is None:
+        return None
+    return Usage({stage: StageUsage(**figures) for stage, figures in value.items()})
