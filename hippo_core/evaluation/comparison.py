@@ -112,50 +112,62 @@ class Comparison:
     # -- tables -------------------------------------------------------------------------------
 
     def table(
-        self,
-        measures: Sequence[str] | None = None,
-        *,
-        against: str | None = None,
-        on: Sequence[str] = ("recall@5",),
-        prices: Prices | None = None,
+        self, measures: Sequence[str] | None = None, *, prices: Prices | None = None
     ) -> Table:
         """Make the papers' table: a row for each system, a column for each measure.
 
         Args:
             measures: None for recall and all-recall at 2 and 5 where there are gold passages, and
                 EM and F1 where there are answers.
-            against: A system that all others are compared with, question by question: difference,
-                its 95% interval by paired bootstrap, and p of a randomisation test.
-            on: The measures of that.
-            prices: What a million tokens cost; with them, cost is given in place of tokens.
+            prices: What a million tokens cost; with them, cost is given in place of tokens. Both
+                are those of retrieval.
 
         Raises:
-            InputError: There is no such system or measure.
+            InputError: There is no such measure.
         """
         shown = self._measured() if measures is None else tuple(measures)
-        columns = [Column("system", "")]
-        columns += [Column(_heading(measure), ".1f") for measure in shown]
-        for measure in on if against is not None else ():
-            head = _heading(measure)
-            columns += [Column(f"{head} - {against}", "+.1f"), Column(f"{head} low", "+.1f")]
-            columns += [Column(f"{head} high", "+.1f"), Column(f"{head} p", ".4f")]
-        columns.append(Column("s per query", ".3f"))
-        columns.append(
+        cost = (
             Column("tokens per query", ".0f")
             if prices is None
             else Column("cost per 1000 queries", ".3f")
         )
-        failed = any(outcome.failed for run in self.outcomes.values() for outcome in run)
-        columns += [Column("failed", "d")] if failed else []
-        rows = []
+        failures = Counter(system for system, _, _ in self.failures())
+        columns = [Column("system", ""), *(Column(_heading(measure), ".1f") for measure in shown)]
+        columns += [Column("s per query", ".3f"), cost]
+        columns += [Column("failed", "d")] if failures else []
+        rows: list[tuple[Cell, ...]] = []
         for system in self.outcomes:
-            row: list[Cell] = [system, *(self.mean(system, measure) for measure in shown)]
-            for measure in on if against is not None else ():
-                row += self._difference(system, str(against), measure)
-            row += [self._seconds(system), self._cost(system, prices)]
-            row += [sum(outcome.failed for outcome in self._of(system))] if failed else []
-            rows.append(tuple(row))
-        return Table(tuple(columns), tuple(rows), self._notes(failed))
+            means = [self.mean(system, measure) for measure in shown]
+            failed = [failures[system]] if failures else []
+            rows.append(
+                (system, *means, self._seconds(system), self._cost(system, prices), *failed)
+            )
+        return Table(tuple(columns), tuple(rows), self._notes(bool(failures)))
+
+    def differences(self, against: str, measures: Sequence[str] = ("recall@5",)) -> Table:
+        """Compare each system with one of them, over the questions that count for both.
+
+        Given are the mean difference, its 95% interval by paired bootstrap, and the p of a
+        randomisation test; see `paired_bootstrap` and `permutation_test`.
+
+        Raises:
+            InputError: There is no such system or measure.
+        """
+        columns = [Column("system", "")]
+        for head in map(_heading, measures):
+            columns += [Column(f"{head} - {against}", "+.1f"), Column(f"{head} low", "+.1f")]
+            columns += [Column(f"{head} high", "+.1f"), Column(f"{head} p", ".4f")]
+            columns.append(Column(f"{head} n", "d"))
+        rows: list[tuple[Cell, ...]] = []
+        for system in self.outcomes:
+            if system != against:
+                compared = [self._difference(system, against, measure) for measure in measures]
+                rows.append((system, *(cell for cells in compared for cell in cells)))
+        notes = (
+            "low and high: 95% interval by paired bootstrap; p: randomisation test, two-sided; n: "
+            f"questions that count for both. Hold p against 0.05 / {len(rows) * len(measures)}.",
+        )
+        return Table(tuple(columns), tuple(rows), notes)
 
     def by_hops(self, measure: str = "recall@5") -> Table:
         """Break a measure down by hops: a row for each system, a column for each number.
@@ -163,7 +175,7 @@ class Comparison:
         Raises:
             InputError: There is no such measure.
         """
-        groups = [(q.hops, f"{q.hops} hops" if q.hops else "?") for q in self.questions]
+        groups = [(q.hops, _hops(q.hops)) for q in self.questions]
         return self._broken_down(measure, groups)
 
     def by_type(self, measure: str = "recall@5") -> Table:
@@ -264,10 +276,10 @@ class Comparison:
     def _difference(self, system: str, other: str, measure: str) -> list[Cell]:
         both = zip(self.scores(system, measure), self.scores(other, measure), strict=True)
         pairs = [(ours, theirs) for ours, theirs in both if ours is not None and theirs is not None]
-        if system == other or not pairs:
-            return [None] * 4
+        if not pairs:
+            return [None, None, None, None, 0]
         ours, theirs = zip(*pairs, strict=True)
-        return [*paired_bootstrap(ours, theirs), permutation_test(ours, theirs)]
+        return [*paired_bootstrap(ours, theirs), permutation_test(ours, theirs), len(pairs)]
 
     def _seconds(self, system: str) -> float | None:
         return _mean([outcome.seconds for outcome in self._of(system) if not outcome.error])
@@ -331,6 +343,12 @@ def _measure(name: str) -> Callable[[Question, Outcome], float | None]:
 def _heading(measure: str) -> str:
     """Give a measure's name in the papers."""
     return measure.replace("all-recall", "AR").replace("recall", "R")
+
+
+def _hops(hops: int) -> str:
+    if not hops:
+        return "?"
+    return "1 hop" if hops == 1 else f"{hops} hops"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CUTS = (1, 2, 5, 10, 20)
+_COLOURS = (*range(0, 20, 2), *range(1, 20, 2))  # of tab20: the strong ones first
 
 
 def draw_recall_by_k(
@@ -34,7 +35,6 @@ def draw_recall_by_k(
     axes.set_xticks(places, [str(k) for k in cuts])
     axes.set_xlabel("k")
     axes.set_ylabel("recall@k, percent")
-    axes.legend()
     _save(figure, path)
 
 
@@ -54,7 +54,6 @@ def draw_by_hops(comparison: Comparison, path: str | Path, *, measure: str = "re
         axes.bar(left, [_known(mean) for mean in means], width, label=str(system))
     axes.set_xticks(places, [column.heading for column in table.columns[1:]])
     axes.set_ylabel(f"{measure}, percent")
-    axes.legend()
     _save(figure, path)
 
 
@@ -81,12 +80,8 @@ def draw_cost(
         system, mean, cost = str(row[0]), row[1], row[at]
         if isinstance(mean, float) and isinstance(cost, float):
             axes.scatter([cost], [mean], label=system)
-            axes.annotate(
-                system, (cost, mean), xytext=(5, 5), textcoords="offset points", parse_math=False
-            )
     axes.set_xlabel(heading)
     axes.set_ylabel(f"{measure}, percent")
-    axes.margins(0.15)
     _save(figure, path)
 
 
@@ -94,18 +89,23 @@ def _empty(path: str | Path) -> tuple[Figure, Axes]:
     if Path(path).suffix.lower() not in (".png", ".svg"):
         raise InputError(f"a picture's file must end with .png or .svg, got {str(path)!r}")
     try:
+        from matplotlib import colormaps
         from matplotlib.figure import Figure  # without pyplot: no window, no state of a process
     except ImportError:
         raise MissingDependencyError("matplotlib", "eval") from None
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
     axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.set_prop_cycle(color=[colormaps["tab20"](place) for place in _COLOURS])
     return figure, axes
 
 
 def _save(figure: Figure, path: str | Path) -> None:
     from matplotlib import rc_context
 
+    if figure.axes[0].get_legend_handles_labels()[1]:  # no system may have such a figure
+        figure.legend(loc="outside right upper")
     svg = Path(path).suffix.lower() == ".svg"
     with rc_context({"svg.hashsalt": "hippo-core"}):  # the same picture is the same file
         figure.savefig(path, dpi=150, metadata={"Date": None} if svg else None)

@@ -25,7 +25,7 @@ class Ranking(NamedTuple):
 
 
 class _Found(Protocol):
-    """Ranked passages with their cost: a `Retrieval`, what iterated retrieval gives, a `Ranking`."""
+    """Ranked passages and their cost: a `Retrieval`, a `Ranking`, what iterated retrieval gives."""
 
     @property
     def passages(self) -> Sequence[str] | Sequence[ScoredPassage]: ...
@@ -209,7 +209,7 @@ def ranked_ids(found: Sequence[str] | _Found) -> tuple[str, ...]:
     Raises:
         TypeError: What it gave are no ids and no ranked passages.
     """
-    passages: Iterable[object] = getattr(found, "passages", found)
+    passages: Any = getattr(found, "passages", found)
     filled_up = isinstance(found, Retrieval) and found.path.used_graph
     ids = []
     for item in passages if not isinstance(passages, str) else [None]:
