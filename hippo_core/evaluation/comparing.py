@@ -75,6 +75,8 @@ def _check(systems: Sequence[System], questions: Sequence[Question], at_once: in
     for name, times in Counter(system.name for system in systems).items():
         if times > 1:
             raise InputError(f"{times} systems are called {name!r}; names must differ")
+        if not name.strip() or not name.isprintable():
+            raise InputError(f"a system must have a name on one line, got {name!r}")
     check_unique("question", [question.id for question in questions])
 
 
