@@ -23,7 +23,7 @@ PYTEST_ALONE = HIPPO_TEST_ALONE=$(2) OPENBLAS_NUM_THREADS=1 $(VENV_ALONE)-$(1)/b
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format test-slow test-e2e test-postgres test-isolated test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-openie bench-paths bench-anchors bench-query-time clean
+.PHONY: help demo test lint format test-slow test-e2e test-postgres test-isolated test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-openie bench-paths bench-anchors bench-query-time bench-compare clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -100,6 +100,9 @@ bench-anchors: $(VENV)/.test ## Anchors of a question among a million phrases: t
 
 bench-query-time: $(VENV)/.test ## Time of a query by method, as a ratio to HippoRAG 2's
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/query_time.py
+
+bench-compare: $(VENV)/.test ## The papers' table by compare(), each ablation in it, where HIPPO_BENCH_DATA has MuSiQue
+	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/compare.py
 
 clean: ## Remove whatever make has made
 	rm -rf $(VENV) $(VENV_BENCH) $(VENV_E2E) $(VENV_LOWEST) $(VENV_ALONE)-* $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks
