@@ -132,7 +132,8 @@ def _questions() -> list[Question]:
 
 
 def _show(step: Step) -> None:
-    print(f"\r{step.system:<50} {step.done}/{step.total}", end="", flush=True)
+    if step.done == step.total:
+        print(f"asked {step.system}", flush=True)
 
 
 if __name__ == "__main__":
