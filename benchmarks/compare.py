@@ -69,7 +69,7 @@ def main() -> int:
     for name, table in tables.items():
         print(f"{name}\n\n{table}\n")
     assert not comparison.failures()
-    about = {"encoder": ENCODERS[ENCODER]}
+    about = {"encoder": ENCODERS[ENCODER], "seconds": "beside whatever else ran meanwhile"}
     _write("compare", [{"table": name, **t.to_json()} for name, t in tables.items()], about)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -155,8 +155,8 @@ class Comparison:
         """
         columns = [Column("system", "")]
         for head in map(_heading, measures):
-            columns += [Column(f"{head} - {against}", "+.1f"), Column(f"{head} low", "+.1f")]
-            columns += [Column(f"{head} high", "+.1f"), Column(f"{head} p", ".4f")]
+            columns += [Column(f"{head} - {against}", "+z.1f"), Column(f"{head} low", "+z.1f")]
+            columns += [Column(f"{head} high", "+z.1f"), Column(f"{head} p", ".4f")]
             columns.append(Column(f"{head} n", "d"))
         rows: list[tuple[Cell, ...]] = []
         for system in self.outcomes:

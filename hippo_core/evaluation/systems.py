@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -43,9 +43,9 @@ class System:
     """
 
     name: str
-    retrieve: Callable[[str], Sequence[str] | _Found] = field(compare=False)
+    retrieve: Callable[[str], Sequence[str] | _Found]
     """Gives ids, best first, or ranked passages with their usage, as `HippoRAG.retrieve` does."""
-    answer: Callable[[str], str | Answer] | None = field(default=None, compare=False)
+    answer: Callable[[str], str | Answer] | None = None
     """Answers the question, as `HippoRAG.answer` does; None where nothing reads."""
 
 
