@@ -13,6 +13,7 @@ from hippo_core.errors import EXCERPT, InputError
 from hippo_core.evaluation.comparison import Comparison, Outcome, Reading
 from hippo_core.evaluation.questions import Question, check_unique
 from hippo_core.evaluation.systems import System, ranked_ids
+from hippo_core.types import Retrieval
 
 
 class Step(NamedTuple):
@@ -36,7 +37,9 @@ def compare(
     """Ask each system each question, one system after the other.
 
     A question on which a system raises an error is one that it failed: the error is kept, the
-    others go on, and the tables say how many failed.
+    others go on, and the tables say how many failed. They also say on how many a memory fell back
+    to a ranking without a part, such as a judge that did not answer; `on_failure="raise"` in its
+    settings makes failures of these.
 
     Args:
         systems: Whose names differ.
@@ -108,7 +111,8 @@ def _ask(system: System, question: Question, answers: bool) -> Outcome:
         return Outcome(seconds=time.perf_counter() - started, error=_shown(error))
     seconds = time.perf_counter() - started
     reading = _read(system, question) if answers and question.answers else None
-    return Outcome(ranked, seconds, _usage(found), reading)
+    fell_back = found.detail if isinstance(found, Retrieval) else ""
+    return Outcome(ranked, seconds, _usage(found), reading, fell_back=fell_back)
 
 
 def _read(system: System, question: Question) -> Reading | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -49,6 +49,8 @@ class Outcome:
     """None where nothing was to read."""
     error: str = ""
     """Why there is no ranking."""
+    fell_back: str = ""
+    """What went wrong where the system ranked all the same, such as a judge that did not answer."""
 
     @property
     def failed(self) -> bool:
@@ -109,6 +111,15 @@ class Comparison:
             if outcome.failed
         ]
 
+    def fall_backs(self) -> list[tuple[str, str, str]]:
+        """Give system, question id and reason of each ranking that went on without a part."""
+        return [
+            (system, question.id, outcome.fell_back)
+            for system, outcomes in self.outcomes.items()
+            for question, outcome in zip(self.questions, outcomes, strict=True)
+            if outcome.fell_back
+        ]
+
     # -- tables -------------------------------------------------------------------------------
 
     def table(
@@ -131,18 +142,19 @@ class Comparison:
             if prices is None
             else Column("cost per 1000 queries", ".3f")
         )
-        failures = Counter(system for system, _, _ in self.failures())
+        faults = {
+            "failed": Counter(system for system, _, _ in self.failures()),
+            "fell back": Counter(system for system, _, _ in self.fall_backs()),
+        }
+        faults = {heading: counts for heading, counts in faults.items() if counts}
         columns = [Column("system", ""), *(Column(_heading(measure), ".1f") for measure in shown)]
-        columns += [Column("s per query", ".3f"), cost]
-        columns += [Column("failed", "d")] if failures else []
+        columns += [Column("s per query", ".3f"), cost, *(Column(name, "d") for name in faults)]
         rows: list[tuple[Cell, ...]] = []
         for system in self.outcomes:
             means = [self.mean(system, measure) for measure in shown]
-            failed = [failures[system]] if failures else []
-            rows.append(
-                (system, *means, self._seconds(system), self._cost(system, prices), *failed)
-            )
-        return Table(tuple(columns), tuple(rows), self._notes(bool(failures)))
+            spent = self._seconds(system), self._cost(system, prices)
+            rows.append((system, *means, *spent, *(counts[system] for counts in faults.values())))
+        return Table(tuple(columns), tuple(rows), self._notes(faults))
 
     def differences(self, against: str, measures: Sequence[str] = ("recall@5",)) -> Table:
         """Compare each system with one of them, over the questions that count for both.
@@ -291,13 +303,15 @@ class Comparison:
         cost = _mean([prices.of(usage) for usage in used])
         return None if cost is None else 1000 * cost
 
-    def _notes(self, failed: bool) -> tuple[str, ...]:
+    def _notes(self, faults: Collection[str]) -> tuple[str, ...]:
         notes = [f"{len(self.questions)} questions."]
-        if failed:
+        if "failed" in faults:
             notes.append(
                 "A question that a system failed does not count for it: compare only systems that "
                 "failed few."
             )
+        if "fell back" in faults:
+            notes.append("Where a system fell back it ranked without a part that did not work.")
         usages = [o.usage for run in self.outcomes.values() for o in run if o.usage is not None]
         if any(stage.estimated for usage in usages for stage in usage.stages.values()):
             notes.append("Some tokens are counted on our side: the model did not say.")

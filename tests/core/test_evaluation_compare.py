@@ -17,6 +17,7 @@ from hippo_core import (
     InputError,
     MissingDependencyError,
     Passage,
+    PermanentModelError,
     Prices,
     StageUsage,
     Usage,
@@ -230,6 +231,19 @@ def test_a_reader_that_fails_leaves_the_ranking(tmp_path):
     assert comparison.mean("ours", "F1") is None
 
 
+def test_a_ranking_without_a_part_that_does_not_work_is_told():
+    memory = make_memory(ScriptedChatModel(lambda _messages: PermanentModelError("no key")))
+    strict = memory_system(memory, "strict", HippoConfig(on_failure="raise"))
+    comparison = compare([default(memory), dense(memory), strict], QUESTIONS)
+    table = figures(comparison.table())
+    assert [table[name]["fell back"] for name in comparison.systems] == [2, 0, 0]
+    assert [table[name]["failed"] for name in comparison.systems] == [0, 0, 2]
+    (first, *_) = comparison.fall_backs()
+    assert first[:2] == ("default", "q1")
+    assert "no key" in first[2]
+    assert "ranked without a part" in str(comparison.table())
+
+
 def test_progress_is_told_after_each_question():
     steps = []
     systems = [fixed("broken", ValueError("x"), []), fixed("ours", [], [])]
@@ -357,7 +371,12 @@ names = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1,
 usages = st.none() | st.just(USAGE) | st.just(Usage())
 readings = st.builds(Reading, names, st.floats(0, 9), usages, st.just(""))
 outcomes = st.builds(
-    Outcome, st.lists(names, max_size=3).map(tuple), st.floats(0, 9), usages, st.none() | readings
+    Outcome,
+    st.lists(names, max_size=3).map(tuple),
+    st.floats(0, 9),
+    usages,
+    st.none() | readings,
+    fell_back=st.just("") | names,
 )
 comparisons = st.dictionaries(names, st.tuples(outcomes, outcomes), min_size=1, max_size=3).map(
     lambda runs: Comparison(QUESTIONS, runs)
@@ -388,7 +407,7 @@ def test_a_comparison_is_read_back_from_a_file_with_all_its_tables(tmp_path):
         ('{"format": 1, "questions": [{}], "systems": []}', "this is no comparison"),
         (
             '{"format": 1, "questions": [], "systems": [{"name": "a", "outcomes": [{"ranked": [],'
-            '"seconds": 0, "usage": null, "reading": null, "error": ""}]}]}',
+            '"seconds": 0, "usage": null, "reading": null, "error": "", "fell_back": ""}]}]}',
             "'a' was asked 1 of 0 questions",
         ),
     ],
