@@ -133,7 +133,7 @@ def _questions() -> list[Question]:
 
 def _show(step: Step) -> None:
     if step.done == step.total:
-        print(f"asked {step.system}", flush=True)
+        print(f"asked {step.name}", flush=True)
 
 
 if __name__ == "__main__":

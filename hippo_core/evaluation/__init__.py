@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hippo_core.evaluation.answers import exact_match, f1, normalise_answer
 from hippo_core.evaluation.comparing import Step, compare
-from hippo_core.evaluation.comparison import Comparison, Outcome, Reading
+from hippo_core.evaluation.comparison import Comparison
 from hippo_core.evaluation.drawing import draw_by_hops, draw_cost, draw_recall_by_k
 from hippo_core.evaluation.loaders import (
     load_2wiki,
@@ -14,6 +14,7 @@ from hippo_core.evaluation.loaders import (
     load_musique,
 )
 from hippo_core.evaluation.measures import all_recall_at_k, recall_at_k, recall_table
+from hippo_core.evaluation.outcomes import Outcome, Reading
 from hippo_core.evaluation.questions import AnswerRule, Dataset, Question
 from hippo_core.evaluation.significance import Difference, paired_bootstrap, permutation_test
 from hippo_core.evaluation.systems import (

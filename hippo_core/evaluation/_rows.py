@@ -22,7 +22,7 @@ class Row:
     def __contains__(self, name: str) -> bool:
         return self._fields.get(name) is not None
 
-    def text(self, *names: str, blank: bool = False) -> str:
+    def string(self, *names: str, blank: bool = False) -> str:
         """Give the first of these fields that is there, a text."""
         name = next((name for name in names if name in self), names[0])
         value = self._value(name)
@@ -32,7 +32,7 @@ class Row:
             raise self.error(name, "must not be blank")
         return value
 
-    def texts(self, name: str, *, optional: bool = False) -> tuple[str, ...]:
+    def strings(self, name: str, *, optional: bool = False) -> tuple[str, ...]:
         """Give a list of texts; one that stands alone counts as one."""
         if optional and name not in self:
             return ()

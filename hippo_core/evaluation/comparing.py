@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from hippo_core.costs import Usage
 from hippo_core.errors import EXCERPT, InputError
-from hippo_core.evaluation.comparison import Comparison, Outcome, Reading
+from hippo_core.evaluation.comparison import Comparison
+from hippo_core.evaluation.outcomes import Outcome, Reading
 from hippo_core.evaluation.questions import Question, check_unique
 from hippo_core.evaluation.systems import System, ranked_ids
 from hippo_core.types import Retrieval
@@ -19,7 +20,8 @@ from hippo_core.types import Retrieval
 class Step(NamedTuple):
     """How far a comparison is; given to the `progress` callback after each question."""
 
-    system: str
+    name: str
+    """The system's."""
     done: int
     """Questions that this system was asked."""
     failed: int
@@ -56,15 +58,15 @@ def compare(
     asked, lined_up = tuple(questions), list(systems)
     _check(lined_up, asked, at_once)
     runs = {}
-    for system in lined_up:
+    for ranker in lined_up:
         outcomes: dict[int, Outcome] = {}
         failed = 0
-        for place, outcome in _ask_all(system, asked, answers, at_once):
+        for place, outcome in _ask_all(ranker, asked, answers, at_once):
             outcomes[place] = outcome
             failed += outcome.failed
             if progress is not None:
-                progress(Step(system.name, len(outcomes), failed, len(asked)))
-        runs[system.name] = tuple(outcomes[place] for place in range(len(asked)))
+                progress(Step(ranker.name, len(outcomes), failed, len(asked)))
+        runs[ranker.name] = tuple(outcomes[place] for place in range(len(asked)))
     return Comparison(asked, runs)
 
 
@@ -75,7 +77,7 @@ def _check(systems: Sequence[System], questions: Sequence[Question], at_once: in
         raise InputError("there are no questions to ask")
     if at_once < 1:
         raise InputError(f"at_once must be at least 1, got {at_once}")
-    for name, times in Counter(system.name for system in systems).items():
+    for name, times in Counter(ranker.name for ranker in systems).items():
         if times > 1:
             raise InputError(f"{times} systems are called {name!r}; names must differ")
         if not name.strip() or not name.isprintable():
@@ -84,16 +86,16 @@ def _check(systems: Sequence[System], questions: Sequence[Question], at_once: in
 
 
 def _ask_all(
-    system: System, questions: Sequence[Question], answers: bool, at_once: int
+    ranker: System, questions: Sequence[Question], answers: bool, at_once: int
 ) -> Iterator[tuple[int, Outcome]]:
     if at_once == 1:  # in the caller's thread: not everything may be called from another
         for place, question in enumerate(questions):
-            yield place, _ask(system, question, answers)
+            yield place, _ask(ranker, question, answers)
         return
     pool = ThreadPoolExecutor(at_once)
     try:
         futures = {
-            pool.submit(_ask, system, question, answers): place
+            pool.submit(_ask, ranker, question, answers): place
             for place, question in enumerate(questions)
         }
         for future in as_completed(futures):
@@ -102,25 +104,25 @@ def _ask_all(
         pool.shutdown(cancel_futures=True)
 
 
-def _ask(system: System, question: Question, answers: bool) -> Outcome:
+def _ask(ranker: System, question: Question, answers: bool) -> Outcome:
     started = time.perf_counter()
     try:
-        found = system.retrieve(question.text)
+        found = ranker.retrieve(question.text)
         ranked = ranked_ids(found)
     except Exception as error:  # noqa: BLE001 - anybody's function
         return Outcome(seconds=time.perf_counter() - started, error=_shown(error))
     seconds = time.perf_counter() - started
-    reading = _read(system, question) if answers and question.answers else None
+    reading = _read(ranker, question) if answers and question.answers else None
     fell_back = found.detail if isinstance(found, Retrieval) else ""
     return Outcome(ranked, seconds, _usage(found), reading, fell_back=fell_back)
 
 
-def _read(system: System, question: Question) -> Reading | None:
-    if system.answer is None:
+def _read(ranker: System, question: Question) -> Reading | None:
+    if ranker.answer is None:
         return None
     started = time.perf_counter()
     try:
-        answer = system.answer(question.text)
+        answer = ranker.answer(question.text)
         text = answer if isinstance(answer, str) else answer.text
     except Exception as error:  # noqa: BLE001 - anybody's function
         return Reading(seconds=time.perf_counter() - started, error=_shown(error))

@@ -10,52 +10,23 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from hippo_core.costs import Prices, StageUsage, Usage
+from hippo_core.costs import Prices, Usage
 from hippo_core.errors import InputError
 from hippo_core.evaluation.answers import exact_match, f1
 from hippo_core.evaluation.measures import all_recall_at_k, recall_at_k
-from hippo_core.evaluation.questions import Question
+from hippo_core.evaluation.outcomes import (
+    Outcome,
+    Reading,
+    outcome_of_json,
+    outcome_to_json,
+)
+from hippo_core.evaluation.questions import Question, question_of_json
 from hippo_core.evaluation.significance import paired_bootstrap, permutation_test
 from hippo_core.evaluation.tables import Cell, Column, Table
 
 FORMAT = 1  # of the JSON
 
 _AT_K = re.compile(r"(recall|all-recall)@([1-9]\d*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a system's reader made of one question."""
-
-    answer: str = ""
-    seconds: float = 0.0
-    """With the retrieval that it reads."""
-    usage: Usage | None = None
-    """With that of the retrieval; None where the reader does not say."""
-    error: str = ""
-    """Why there is no answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a system made of one question."""
-
-    ranked: tuple[str, ...] = ()
-    """Passage ids, best first."""
-    seconds: float = 0.0
-    usage: Usage | None = None
-    """None where the system does not say."""
-    reading: Reading | None = None
-    """None where nothing was to read."""
-    error: str = ""
-    """Why there is no ranking."""
-    fell_back: str = ""
-    """What went wrong where the system ranked all the same, such as a judge that did not answer."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether ranking or reading raised an error."""
-        return bool(self.error or (self.reading is not None and self.reading.error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,36 +48,33 @@ class Comparison:
 
     # -- figures ------------------------------------------------------------------------------
 
-    def scores(self, system: str, measure: str) -> tuple[float | None, ...]:
+    def scores(self, name: str, measure: str) -> tuple[float | None, ...]:
         """Give a measure of each question, in percent; None where it does not count.
 
         Raises:
             InputError: There is no such system or measure.
         """
-        measured = _measure(measure)
-        return tuple(
-            measured(question, outcome)
-            for question, outcome in zip(self.questions, self._of(system), strict=True)
-        )
+        shares = self._shares(name, measure)
+        return tuple(None if share is None else 100 * share for share in shares)
 
-    def mean(self, system: str, measure: str) -> float | None:
+    def mean(self, name: str, measure: str) -> float | None:
         """Average over the questions that count; None where there are none.
 
         Raises:
             InputError: There is no such system or measure.
         """
-        return _mean(self.scores(system, measure))
+        return _percent(self._shares(name, measure))
 
-    def usage(self, system: str) -> Usage | None:
+    def usage(self, name: str) -> Usage | None:
         """Give what all its retrievals cost; None where it does not say."""
-        used = [outcome.usage for outcome in self._of(system) if outcome.usage is not None]
+        used = [outcome.usage for outcome in self._of(name) if outcome.usage is not None]
         return sum(used, Usage()) if used else None
 
     def failures(self) -> list[tuple[str, str, str]]:
         """Give system, question id and error of each question that a system failed."""
         return [
-            (system, question.id, outcome.error or (outcome.reading or Reading()).error)
-            for system, outcomes in self.outcomes.items()
+            (name, question.id, outcome.error or (outcome.reading or Reading()).error)
+            for name, outcomes in self.outcomes.items()
             for question, outcome in zip(self.questions, outcomes, strict=True)
             if outcome.failed
         ]
@@ -114,8 +82,8 @@ class Comparison:
     def fall_backs(self) -> list[tuple[str, str, str]]:
         """Give system, question id and reason of each ranking that went on without a part."""
         return [
-            (system, question.id, outcome.fell_back)
-            for system, outcomes in self.outcomes.items()
+            (name, question.id, outcome.fell_back)
+            for name, outcomes in self.outcomes.items()
             for question, outcome in zip(self.questions, outcomes, strict=True)
             if outcome.fell_back
         ]
@@ -143,17 +111,17 @@ class Comparison:
             else Column("cost per 1000 queries", ".3f")
         )
         faults = {
-            "failed": Counter(system for system, _, _ in self.failures()),
-            "fell back": Counter(system for system, _, _ in self.fall_backs()),
+            "failed": Counter(name for name, _, _ in self.failures()),
+            "fell back": Counter(name for name, _, _ in self.fall_backs()),
         }
         faults = {heading: counts for heading, counts in faults.items() if counts}
         columns = [Column("system", ""), *(Column(_heading(measure), ".1f") for measure in shown)]
         columns += [Column("s per query", ".3f"), cost, *(Column(name, "d") for name in faults)]
         rows: list[tuple[Cell, ...]] = []
-        for system in self.outcomes:
-            means = [self.mean(system, measure) for measure in shown]
-            spent = self._seconds(system), self._cost(system, prices)
-            rows.append((system, *means, *spent, *(counts[system] for counts in faults.values())))
+        for name in self.outcomes:
+            means = [self.mean(name, measure) for measure in shown]
+            spent = self._seconds(name), self._cost(name, prices)
+            rows.append((name, *means, *spent, *(counts[name] for counts in faults.values())))
         return Table(tuple(columns), tuple(rows), self._notes(faults))
 
     def differences(self, against: str, measures: Sequence[str] = ("recall@5",)) -> Table:
@@ -171,10 +139,10 @@ class Comparison:
             columns += [Column(f"{head} high", "+z.1f"), Column(f"{head} p", ".4f")]
             columns.append(Column(f"{head} n", "d"))
         rows: list[tuple[Cell, ...]] = []
-        for system in self.outcomes:
-            if system != against:
-                compared = [self._difference(system, against, measure) for measure in measures]
-                rows.append((system, *(cell for cells in compared for cell in cells)))
+        for name in self.outcomes:
+            if name != against:
+                compared = [self._difference(name, against, measure) for measure in measures]
+                rows.append((name, *(cell for cells in compared for cell in cells)))
         notes = (
             "low and high: 95% interval by paired bootstrap; p: randomisation test, two-sided; n: "
             f"questions that count for both. Hold p against 0.05 / {len(rows) * len(measures)}.",
@@ -204,7 +172,7 @@ class Comparison:
         """Give gold passage ids by question, as `write_qrels` takes them."""
         return {question.id: question.gold for question in self.questions if question.gold}
 
-    def run(self, system: str) -> dict[str, tuple[str, ...]]:
+    def run(self, name: str) -> dict[str, tuple[str, ...]]:
         """Give a system's ranked ids by question, as `write_run` takes them; not those it failed.
 
         Raises:
@@ -212,7 +180,7 @@ class Comparison:
         """
         return {
             question.id: outcome.ranked
-            for question, outcome in zip(self.questions, self._of(system), strict=True)
+            for question, outcome in zip(self.questions, self._of(name), strict=True)
             if not outcome.error
         }
 
@@ -222,7 +190,7 @@ class Comparison:
             "format": FORMAT,
             "questions": [asdict(question) for question in self.questions],
             "systems": [
-                {"name": name, "outcomes": [_to_json(outcome) for outcome in outcomes]}
+                {"name": name, "outcomes": [outcome_to_json(outcome) for outcome in outcomes]}
                 for name, outcomes in self.outcomes.items()
             ],
         }
@@ -237,10 +205,10 @@ class Comparison:
         try:
             if value["format"] != FORMAT:
                 raise InputError(f"a comparison of format {FORMAT} is read, got {value['format']}")
-            questions = tuple(_question(question) for question in value["questions"])
+            questions = tuple(question_of_json(question) for question in value["questions"])
             outcomes = {
-                str(system["name"]): tuple(_outcome(outcome) for outcome in system["outcomes"])
-                for system in value["systems"]
+                str(run["name"]): tuple(outcome_of_json(outcome) for outcome in run["outcomes"])
+                for run in value["systems"]
             }
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is no comparison: {type(error).__name__}: {error}") from None
@@ -272,10 +240,16 @@ class Comparison:
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _of(self, system: str) -> tuple[Outcome, ...]:
-        if system not in self.outcomes:
-            raise InputError(f"there is no system {system!r}: there are {', '.join(self.outcomes)}")
-        return self.outcomes[system]
+    def _of(self, name: str) -> tuple[Outcome, ...]:
+        if name not in self.outcomes:
+            raise InputError(f"there is no system {name!r}: there are {', '.join(self.outcomes)}")
+        return self.outcomes[name]
+
+    def _shares(self, name: str, measure: str) -> list[float | None]:
+        """Give a measure of each question, from 0 to 1."""
+        measured = _measure(measure)
+        pairs = zip(self.questions, self._of(name), strict=True)
+        return [measured(question, outcome) for question, outcome in pairs]
 
     def _measured(self) -> tuple[str, ...]:
         recall = any(question.gold for question in self.questions)
@@ -285,19 +259,19 @@ class Comparison:
             *(("EM", "F1") if read else ()),
         )
 
-    def _difference(self, system: str, other: str, measure: str) -> list[Cell]:
-        both = zip(self.scores(system, measure), self.scores(other, measure), strict=True)
+    def _difference(self, name: str, other: str, measure: str) -> list[Cell]:
+        both = zip(self.scores(name, measure), self.scores(other, measure), strict=True)
         pairs = [(ours, theirs) for ours, theirs in both if ours is not None and theirs is not None]
         if not pairs:
             return [None, None, None, None, 0]
         ours, theirs = zip(*pairs, strict=True)
         return [*paired_bootstrap(ours, theirs), permutation_test(ours, theirs), len(pairs)]
 
-    def _seconds(self, system: str) -> float | None:
-        return _mean([outcome.seconds for outcome in self._of(system) if not outcome.error])
+    def _seconds(self, name: str) -> float | None:
+        return _mean([outcome.seconds for outcome in self._of(name) if not outcome.error])
 
-    def _cost(self, system: str, prices: Prices | None) -> float | None:
-        used = [outcome.usage for outcome in self._of(system) if outcome.usage is not None]
+    def _cost(self, name: str, prices: Prices | None) -> float | None:
+        used = [outcome.usage for outcome in self._of(name) if outcome.usage is not None]
         if prices is None:
             return _mean([usage.tokens for usage in used])
         cost = _mean([prices.of(usage) for usage in used])
@@ -322,10 +296,10 @@ class Comparison:
         sizes = sorted(Counter(groups).items())
         columns = [Column(f"{name} (n={n})", ".1f") for (_, name), n in sizes]
         rows: list[tuple[Cell, ...]] = []
-        for system in self.outcomes:
-            scored = list(zip(groups, self.scores(system, measure), strict=True))
-            means = [_mean([s for other, s in scored if other == group]) for group, _ in sizes]
-            rows.append((system, *means))
+        for name in self.outcomes:
+            scored = list(zip(groups, self._shares(name, measure), strict=True))
+            means = [_percent([s for other, s in scored if other == group]) for group, _ in sizes]
+            rows.append((name, *means))
         notes = (f"{_heading(measure)}, percent.",)
         return Table((Column("system", ""), *columns), tuple(rows), notes)
 
@@ -337,7 +311,7 @@ def _measure(name: str) -> Callable[[Question, Outcome], float | None]:
         def of_ranking(question: Question, outcome: Outcome) -> float | None:
             if outcome.error or not question.gold:
                 return None
-            return 100 * at_k(outcome.ranked, question.gold, k)
+            return at_k(outcome.ranked, question.gold, k)
 
         return of_ranking
     if name not in ("EM", "F1"):
@@ -348,8 +322,8 @@ def _measure(name: str) -> Callable[[Question, Outcome], float | None]:
         if reading is None or reading.error or not question.answers:
             return None
         if name == "EM":
-            return 100 * exact_match(reading.answer, question.answers)
-        return 100 * f1(reading.answer, question.answers, rule=question.answer_rule)
+            return exact_match(reading.answer, question.answers)
+        return f1(reading.answer, question.answers, rule=question.answer_rule)
 
     return of_answer
 
@@ -370,28 +344,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(counted) / len(counted) if counted else None
 
 
-def _to_json(outcome: Outcome) -> dict[str, Any]:
-    value = asdict(outcome)
-    value["usage"] = outcome.usage and outcome.usage.as_dict()
-    if outcome.reading is not None:
-        value["reading"]["usage"] = outcome.reading.usage and outcome.reading.usage.as_dict()
-    return value
-
-
-def _question(value: Mapping[str, Any]) -> Question:
-    lists = {name: tuple(value[name]) for name in ("gold", "answers")}
-    return Question(**{**value, **lists})
-
-
-def _outcome(value: Mapping[str, Any]) -> Outcome:
-    reading = value["reading"]
-    if reading is not None:
-        reading = Reading(**{**reading, "usage": _usage(reading["usage"])})
-    changed = {"ranked": tuple(value["ranked"]), "usage": _usage(value["usage"])}
-    return Outcome(**{**value, **changed, "reading": reading})
-
-
-def _usage(value: Mapping[Any, Mapping[str, Any]] | None) -> Usage | None:
-    if value is None:
-        return None
-    return Usage({stage: StageUsage(**figures) for stage, figures in value.items()})
+def _percent(shares: Sequence[float | None]) -> float | None:
+    """Average as `recall_table` does, to the last bit."""
+    counted = [share for share in shares if share is not None]
+    return 100 * sum(counted) / len(counted) if counted else None

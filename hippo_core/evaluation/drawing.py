@@ -29,9 +29,9 @@ def draw_recall_by_k(
     """
     figure, axes = _empty(path)
     places = range(len(cuts))  # evenly apart: half of what there is to see is up to 5
-    for system in comparison.systems:
-        recalls = [_known(comparison.mean(system, f"recall@{k}")) for k in cuts]
-        axes.plot(places, recalls, marker="o", label=system)
+    for name in comparison.systems:
+        recalls = [_known(comparison.mean(name, f"recall@{k}")) for k in cuts]
+        axes.plot(places, recalls, marker="o", label=name)
     axes.set_xticks(places, [str(k) for k in cuts])
     axes.set_xlabel("k")
     axes.set_ylabel("recall@k, percent")
@@ -49,9 +49,9 @@ def draw_by_hops(comparison: Comparison, path: str | Path, *, measure: str = "re
     table = comparison.by_hops(measure)
     width = 0.8 / len(table.rows)
     places = range(len(table.columns) - 1)
-    for number, (system, *means) in enumerate(table.rows):
+    for number, (name, *means) in enumerate(table.rows):
         left = [place + (number + 0.5) * width - 0.4 for place in places]
-        axes.bar(left, [_known(mean) for mean in means], width, label=str(system))
+        axes.bar(left, [_known(mean) for mean in means], width, label=str(name))
     axes.set_xticks(places, [column.heading for column in table.columns[1:]])
     axes.set_ylabel(f"{measure}, percent")
     _save(figure, path)
@@ -77,9 +77,9 @@ def draw_cost(
     heading = next(c.heading for c in table.columns if c.heading.startswith(("tokens", "cost")))
     at = [column.heading for column in table.columns].index(heading)
     for row in table.rows:
-        system, mean, cost = str(row[0]), row[1], row[at]
+        name, mean, cost = str(row[0]), row[1], row[at]
         if isinstance(mean, float) and isinstance(cost, float):
-            axes.scatter([cost], [mean], label=system)
+            axes.scatter([cost], [mean], label=name)
     axes.set_xlabel(heading)
     axes.set_ylabel(f"{measure}, percent")
     _save(figure, path)

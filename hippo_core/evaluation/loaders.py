@@ -37,15 +37,17 @@ def load_musique(path: str | Path) -> Dataset:
     for row in jsonl_rows(path):
         if not row.flag("answerable", default=True):
             raise row.error("answerable", "is false: use the file of answerable questions")
-        id_ = row.text("id")
+        id_ = row.string("id")
         found = _HOPS.match(id_)
         hops = int(found[1]) if found else len(row.items("question_decomposition"))
         questions.append(
             Question(
                 id_,
-                row.text("question"),
+                row.string("question"),
                 gold=_gold(row, corpus),
-                answers=_unique([row.text("answer"), *row.texts("answer_aliases", optional=True)]),
+                answers=_unique(
+                    [row.string("answer"), *row.strings("answer_aliases", optional=True)]
+                ),
                 hops=hops,
             )
         )
@@ -102,16 +104,16 @@ def load_hipporag(questions: str | Path, corpus: str | Path) -> Dataset:
                 raise InputError(f"{row.place}: its passage {title!r} is not in {corpus}")
             gold.append(id_)
         named = next((name for name in ("id", "_id") if name in row), None)
-        id_ = row.text(named) if named else str(number)
+        id_ = row.string(named) if named else str(number)
         hops = _HOPS.match(id_)
         found.append(
             Question(
                 id_,
-                row.text("question"),
+                row.string("question"),
                 gold=_unique(gold),
                 answers=_answers(row),
                 hops=int(hops[1]) if hops else len(_unique(gold)),
-                type=row.text("type") if "type" in row else "",
+                type=row.string("type") if "type" in row else "",
             )
         )
     return passages.dataset(found)
@@ -132,17 +134,17 @@ def load_jsonl(questions: str | Path, passages: str | Path) -> Dataset:
     known = {passage.id for passage in corpus}
     asked = []
     for row in jsonl_rows(questions):
-        gold = _unique(row.texts("gold", optional=True))
+        gold = _unique(row.strings("gold", optional=True))
         if missing := [id_ for id_ in gold if id_ not in known]:
             raise row.error("gold", f"names {missing[0]!r}, which is no passage of {passages}")
         asked.append(
             Question(
-                row.text("id"),
-                row.text("question"),
+                row.string("id"),
+                row.string("question"),
                 gold=gold,
-                answers=_unique(row.texts("answers", optional=True)),
+                answers=_unique(row.strings("answers", optional=True)),
                 hops=row.count("hops"),
-                type=row.text("type") if "type" in row else "",
+                type=row.string("type") if "type" in row else "",
             )
         )
     return Dataset(tuple(corpus), tuple(asked))
@@ -174,12 +176,12 @@ def _load_contexts(path: str | Path, joint: str) -> Dataset:
         gold = _gold_of_context(row, corpus, joint)
         questions.append(
             Question(
-                row.text("_id", "id"),
-                row.text("question"),
+                row.string("_id", "id"),
+                row.string("question"),
                 gold=gold,
-                answers=(row.text("answer"),),
+                answers=(row.string("answer"),),
                 hops=len(gold),
-                type=row.text("type") if "type" in row else "",
+                type=row.string("type") if "type" in row else "",
                 answer_rule="hotpotqa",
             )
         )
@@ -190,7 +192,7 @@ def _gold(row: Row, corpus: _Corpus) -> tuple[str, ...]:
     """Add a question's paragraphs to the corpus, and give the ids of those that support it."""
     gold = []
     for paragraph in row.rows("paragraphs"):
-        id_ = corpus.add(paragraph.text("title", blank=True), paragraph.text("paragraph_text"))
+        id_ = corpus.add(paragraph.string("title", blank=True), paragraph.string("paragraph_text"))
         if paragraph.flag("is_supporting"):
             gold.append(id_)
     return _checked_gold(row, "paragraphs", gold)
@@ -211,7 +213,9 @@ def _supporting_titles(row: Row) -> set[str]:
 
 def _context(row: Row, joint: str) -> Iterator[tuple[str, str]]:
     for number, (title, sentences) in enumerate(row.pairs("context")):
-        parts = Row({"sentences": sentences}, f"{row.place}, context[{number}]").texts("sentences")
+        parts = Row({"sentences": sentences}, f"{row.place}, context[{number}]").strings(
+            "sentences"
+        )
         yield title, joint.join(parts)
 
 
@@ -228,7 +232,7 @@ def _corpus_rows(path: str | Path) -> Iterator[tuple[str, str]]:
         yield from _context(row, "")
         return
     for row in json_rows(path):
-        yield row.text("title", blank=True), row.text("text", "paragraph_text")
+        yield row.string("title", blank=True), row.string("text", "paragraph_text")
 
 
 def _supporting(row: Row) -> Iterator[tuple[str, str]]:
@@ -239,7 +243,7 @@ def _supporting(row: Row) -> Iterator[tuple[str, str]]:
     name = "contexts" if "contexts" in row else "paragraphs"
     for paragraph in row.rows(name) if name in row else ():
         if paragraph.flag("is_supporting", default=True):
-            yield paragraph.text("title", blank=True), paragraph.text("text", "paragraph_text")
+            yield paragraph.string("title", blank=True), paragraph.string("text", "paragraph_text")
 
 
 def _answers(row: Row) -> tuple[str, ...]:
@@ -248,16 +252,16 @@ def _answers(row: Row) -> tuple[str, ...]:
             more = ["answer_aliases"]
             if name == "obj":
                 more += ["o_wiki_title", "possible_answers", "o_aliases"]
-            found = [row.texts(part, optional=True) for part in (name, *more)]
+            found = [row.strings(part, optional=True) for part in (name, *more)]
             return _unique(text for texts in found for text in texts)
     raise row.error("answer", "is missing")
 
 
 def _own_passage(row: Row) -> Passage:
     passage = Passage(
-        row.text("text"),
-        id=row.text("id") if "id" in row else "",
-        title=row.text("title", blank=True) if "title" in row else "",
+        row.string("text"),
+        id=row.string("id") if "id" in row else "",
+        title=row.string("title", blank=True) if "title" in row else "",
         metadata=row.object("metadata"),
     )
     if passage.id:

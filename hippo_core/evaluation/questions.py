@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from hippo_core.errors import InputError
 from hippo_core.types import Passage
@@ -45,6 +45,12 @@ class Dataset:
     def __post_init__(self) -> None:
         check_unique("question", [question.id for question in self.questions])
         check_unique("passage", [passage.id for passage in self.passages])
+
+
+def question_of_json(value: Mapping[str, Any]) -> Question:
+    """Read what `asdict` made of a question."""
+    lists = {name: tuple(value[name]) for name in ("gold", "answers")}
+    return Question(**{**value, **lists})
 
 
 def check_unique(what: str, ids: Sequence[str]) -> None:

@@ -45,6 +45,7 @@ from hippo_core.evaluation import (
     hipporag2,
     line_up,
     memory_system,
+    recall_table,
 )
 from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 
@@ -104,6 +105,14 @@ def test_a_table_has_the_papers_measures_worked_out_by_hand():
         {"R@2": 200 / 3, "R@5": 250 / 3, "AR@2": 50, "AR@5": 50, "tokens per query": None}
     )
     assert set(table["none"].values()) == {0, None}
+
+
+def test_a_table_agrees_with_recall_table_to_the_last_bit():
+    memory = make_memory()
+    comparison = compare(line_up(memory), QUESTIONS)
+    for name in comparison.systems:
+        table = recall_table(comparison.run(name), comparison.gold())
+        assert {measure: comparison.mean(name, measure) for measure in table} == table
 
 
 def test_the_same_inputs_give_the_same_table():
