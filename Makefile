@@ -23,7 +23,7 @@ PYTEST_ALONE = HIPPO_TEST_ALONE=$(2) OPENBLAS_NUM_THREADS=1 $(VENV_ALONE)-$(1)/b
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo tour test lint format test-slow test-e2e test-postgres test-isolated test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-openie bench-paths bench-anchors bench-query-time bench-ircot clean
+.PHONY: help demo tour test lint format test-slow test-e2e test-postgres test-isolated test-lowest audit crash-test fuzz bench-quality bench-malformed bench-lifecycle bench-musique bench-ablations bench-openie bench-paths bench-anchors bench-query-time bench-ircot bench-compare clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -106,6 +106,9 @@ bench-query-time: $(VENV)/.test ## Time of a query by method, as a ratio to Hipp
 
 bench-ircot: $(VENV)/.test ## IRCoT over each method: recall, calls, tokens and time beside one step: offline, no key
 	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/ircot.py
+
+bench-compare: $(VENV)/.test ## The papers' table by compare(), each ablation in it, where HIPPO_BENCH_DATA has MuSiQue
+	OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/compare.py
 
 clean: ## Remove whatever make has made
 	rm -rf $(VENV) $(VENV_BENCH) $(VENV_E2E) $(VENV_LOWEST) $(VENV_ALONE)-* $(VENV_AUDIT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .benchmarks

@@ -1,5 +1,6 @@
 """The measures of the papers, on rankings worked out by hand."""
 
+import itertools
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ from hippo_core import InputError
 from hippo_core.evaluation import (
     all_recall_at_k,
     paired_bootstrap,
+    permutation_test,
     recall_at_k,
     recall_table,
 )
@@ -123,3 +125,70 @@ def test_a_seed_gives_one_interval_and_another_seed_another():
 def test_what_cannot_be_compared_is_refused(ours, theirs, resamples, says):
     with pytest.raises(InputError, match=says):
         paired_bootstrap(ours, theirs, resamples=resamples)
+
+
+# -- the randomisation test ------------------------------------------------------------------------
+
+
+@given(pairs=pairs)
+def test_p_is_a_probability_and_the_same_from_both_sides(pairs):
+    ours, theirs = zip(*pairs, strict=True)
+    p = permutation_test(ours, theirs, samples=200)
+    assert 0 < p <= 1
+    assert p == permutation_test(theirs, ours, samples=200)
+
+
+@given(values=st.lists(values, min_size=1, max_size=40))
+def test_runs_that_are_equal_have_p_1(values):
+    assert permutation_test(values, values) == 1
+
+
+@given(pairs=pairs, more=st.lists(values, max_size=5))
+def test_questions_on_which_both_are_equal_change_no_p(pairs, more):
+    ours, theirs = zip(*pairs, strict=True)
+    p = permutation_test(ours, theirs, samples=200)
+    assert permutation_test([*ours, *more], [*theirs, *more], samples=200) == pytest.approx(p)
+
+
+@pytest.mark.parametrize("n", [1, 5, 10, 16])
+def test_p_is_exact_where_few_questions_differ(n):
+    assert permutation_test([1.0] * n, [0.0] * n) == 2 / 2**n  # all swapped, or none
+
+
+def test_p_is_that_of_all_swaps_written_out():
+    ours, theirs = [0.9, 0.4, 0.7, 0.1], [0.5, 0.5, 0.2, 0.3]
+    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+    sums = [
+        abs(sum(s * d for s, d in zip(signs, differences, strict=True)))
+        for signs in itertools.product((-1, 1), repeat=4)
+    ]
+    reached = sum(s >= abs(sum(differences)) - 1e-12 for s in sums)
+    assert permutation_test(ours, theirs) == reached / 16
+
+
+def test_a_drawn_p_comes_near_the_exact_one_and_its_seed_repeats_it():
+    random = np.random.default_rng(5)
+    ours, theirs = random.normal(0.25, 1, 60), random.normal(0, 1, 60)
+    z = (ours - theirs).mean() / math.sqrt(((ours - theirs) ** 2).mean() / 60)
+    by_normal = math.erfc(abs(z) / math.sqrt(2))
+    found = permutation_test(ours, theirs, samples=20_000)
+    assert found == pytest.approx(by_normal, abs=0.02)
+    assert found == permutation_test(ours, theirs, samples=20_000)
+
+
+def test_a_drawn_p_is_never_0():
+    assert permutation_test([1.0] * 50, [0.0] * 50, samples=99) == 1 / 100
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "samples", "says"),
+    [
+        ([], [], 10, "no questions"),
+        ([1.0], [1.0, 0.0], 10, "got 1 and 2"),
+        ([1.0], [1.0], 0, "got 0"),
+        ([math.inf], [1.0], 10, "finite"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused(ours, theirs, samples, says):
+    with pytest.raises(InputError, match=says):
+        permutation_test(ours, theirs, samples=samples)

@@ -294,6 +294,15 @@ def test_an_answer_is_read_from_the_retrieved_passages(memory):
     assert asked.index(found.passages[0].passage.text) < asked.index(found.passages[1].passage.text)
 
 
+def test_an_answer_is_read_from_what_other_settings_retrieve(memory):
+    chat, config = ScriptedChatModel(lambda _messages: "Answer: notes"), HippoConfig.dense()
+    found = memory.retrieve("What did Ada write?", k=2, config=config)
+    answer = memory.answer("What did Ada write?", k=2, config=config, chat_model=chat)
+    later = asyncio.run(memory.aanswer("What did Ada write?", k=2, config=config, chat_model=chat))
+    assert answer.retrieval.passages == later.retrieval.passages == found.passages
+    assert answer.retrieval.path is RetrievalPath.DENSE
+
+
 def test_an_answer_needs_a_chat_model(memory):
     with pytest.raises(ModelRequiredError, match="retrieve"):
         memory.answer("What?")

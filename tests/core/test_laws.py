@@ -35,6 +35,7 @@ from hippo_core import (
 from hippo_core.drivers import Driver
 from hippo_core.embedding import PROBE
 from hippo_core.flows import Meter
+from hippo_core.inputs import checked_search
 from hippo_core.limiter import Limiter
 from hippo_core.retrieval import _Search
 from hippo_core.seeding import passage_seeds
@@ -732,7 +733,8 @@ def test_what_failed_is_reported_and_asked_again_and_nothing_else(
 def walked(memory, query):
     """The ranking of all passages, with the mass on the phrases."""
     snapshot, models = memory._index.snapshot(), memory._models
-    search = _Search(query, snapshot, memory._embedding, models, memory.config)
+    asked = checked_search(5, None, None, "ppr", memory.config)
+    search = _Search(query, snapshot, memory._embedding, models, asked)
     return Driver(models, Limiter(1), Meter()).run(search.hipporag2())
 
 
@@ -744,9 +746,9 @@ def test_the_walks_mass_is_whole(history, config, damping):
             return
         ranking = walked(memory, "Who wrote the notes?")
         if ranking.path.used_graph:
-            assert ranking.mass.min(initial=0) >= 0
+            assert ranking.spread.mass.min(initial=0) >= 0
             assert ranking.scores.min() >= 0
-            assert ranking.mass.sum() + ranking.scores.sum() == pytest.approx(1, abs=1e-12)
+            assert ranking.spread.mass.sum() == pytest.approx(1, abs=1e-12)
 
 
 def test_isolated_passages_keep_their_share_of_the_mass(open_memory):
@@ -755,7 +757,7 @@ def test_isolated_passages_keep_their_share_of_the_mass(open_memory):
     memory.add_extracted([(Passage("Ada wrote notes.", id="told"), told)])
     memory.add_extracted([(Passage(f"Ada {i}.", id=f"bare {i}"), Extraction()) for i in range(3)])
     ranking = walked(memory, "Ada wrote notes")
-    assert ranking.mass.sum() + ranking.scores.sum() == pytest.approx(1, abs=1e-12)
+    assert ranking.spread.mass.sum() == pytest.approx(1, abs=1e-12)
     seeds = passage_seeds(cosines_of(memory, "Ada wrote notes"), 0.05)
     bare = ranking.scores[:3]  # by id, "bare" stands before "told"
     assert bare / bare.max() == pytest.approx(seeds[:3] / seeds[:3].max())

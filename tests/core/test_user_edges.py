@@ -615,7 +615,7 @@ def test_an_edge_brings_its_share_of_what_its_other_end_has(memory):
     edges, flow = graph.flow_over_edges(1, mass, HippoConfig())
     a, b, c = graph.n_phrases + np.arange(3)
     walk = graph.transition(HippoConfig(), with_passages=True).walk.toarray()
-    assert [snapshot._edge(int(e)) for e in edges] == links
+    assert [snapshot.edge(int(e)) for e in edges] == links
     assert flow == pytest.approx([mass[a] * walk[b, a], mass[c] * walk[b, c]])
     assert walk[b, a] == pytest.approx(0.5 / 2.5)  # beside two context edges
 
