@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from hippo_core.answers import Answer
 from hippo_core.config import HippoConfig
 from hippo_core.costs import Usage
 from hippo_core.errors import InputError, MissingDependencyError
 from hippo_core.hipporag import HippoRAG
-from hippo_core.types import Answer, Passage, Retrieval, ScoredPassage
+from hippo_core.types import Passage, Retrieval, ScoredPassage
 
 DEPTH = 20  # passages that a ready-made system ranks: the largest k of the papers' recall
 
