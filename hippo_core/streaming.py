@@ -32,6 +32,12 @@ def completed(model: ChatModel, messages: Sequence[Message], on_piece: OnPiece) 
     try:
         for piece in pieces:
             joined.add(piece)
+    except NotImplementedError:  # a model that streams not, behind an adapter that would
+        if joined.has_begun:
+            raise
+        whole = model.complete(messages)
+        on_piece(whole.text)
+        return whole
     except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
         joined.fail(error)
     finally:
@@ -53,6 +59,12 @@ async def acompleted(
     try:
         async for piece in pieces:
             joined.add(piece)
+    except NotImplementedError:
+        if joined.has_begun:
+            raise
+        whole = await model.acomplete(messages)
+        on_piece(whole.text)
+        return whole
     except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
         joined.fail(error)
     finally:
@@ -65,6 +77,11 @@ class _Joined:
         self._on_piece = on_piece
         self._pieces: list[Completion] = []
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether some text was given on."""
+        return any(piece.text for piece in self._pieces)
+
     def add(self, piece: Completion) -> None:
         if not isinstance(piece, Completion):
             raise TypeError(f"a ChatModel's stream gives Completions, got {type(piece).__name__}")
@@ -73,7 +90,7 @@ class _Joined:
             self._on_piece(piece.text)
 
     def fail(self, error: Exception) -> None:
-        if isinstance(error, Stopped) or not any(piece.text for piece in self._pieces):
+        if isinstance(error, Stopped) or not self.has_begun:
             raise error
         if isinstance(error, HippoError):
             said = str(error)

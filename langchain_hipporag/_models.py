@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from numpy.typing import NDArray
 
 from hippo_core import ChatModel, Completion, Embedder, Kind, Message, TokenUsage
-from langchain_hipporag._threads import in_thread, only_calls
+from langchain_hipporag._threads import each_in_thread, in_thread, only_calls
 
 _MESSAGES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 _SYNC = {"_generate", "embed_query", "embed_documents"}
@@ -84,6 +84,26 @@ class LangChainChatModel:
                 raise
             return cut
         return _completion(output)
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[Completion]:
+        """Answer a prompt piece by piece."""
+        usage: TokenUsage | None = None
+        for chunk in self.runnable.stream(_messages(messages), self._config()):
+            piece = _completion(chunk)
+            usage = _added(usage, piece.usage)
+            yield replace(piece, usage=usage)
+
+    async def astream(self, messages: Sequence[Message]) -> AsyncIterator[Completion]:
+        """Answer a prompt piece by piece without blocking the event loop."""
+        if _blocks(self.runnable):
+            async for piece in each_in_thread(self.stream(messages)):
+                yield piece
+            return
+        usage: TokenUsage | None = None
+        async for chunk in self.runnable.astream(_messages(messages), self._config()):
+            piece = _completion(chunk)
+            usage = _added(usage, piece.usage)
+            yield replace(piece, usage=usage)
 
     def _config(self) -> RunnableConfig | None:
         return None if self.callbacks is None else {"callbacks": self.callbacks}
@@ -188,6 +208,15 @@ def _blocks(runnable: object) -> bool:
     while isinstance(runnable, RunnableBindingBase):
         runnable = runnable.bound
     return isinstance(runnable, BaseChatModel) and only_calls(type(runnable)._agenerate, _SYNC)
+
+
+def _added(usage: TokenUsage | None, more: TokenUsage | None) -> TokenUsage | None:
+    """Add the tokens of a chunk: some providers tell those of the prompt first, and others last."""
+    if usage is None or more is None:
+        return usage or more
+    return TokenUsage(
+        usage.input_tokens + more.input_tokens, usage.output_tokens + more.output_tokens
+    )
 
 
 def _messages(messages: Sequence[Message]) -> list[BaseMessage]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import AsyncIterator, Callable, Iterator, Set
 from inspect import unwrap
 from types import CodeType
 from typing import Any, TypeVar
@@ -25,6 +25,13 @@ async def in_thread(call: Callable[..., T], *args: Any) -> T:
             raise RuntimeError(f"{error!r} was raised") from error
 
     return await asyncio.to_thread(done)
+
+
+async def each_in_thread(items: Iterator[T]) -> AsyncIterator[T]:
+    """Take one item after the other in threads."""
+    none = object()
+    while (item := await in_thread(next, items, none)) is not none:
+        yield item
 
 
 def only_calls(method: Callable[..., Any] | None, sync: Set[str]) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from inspect import unwrap
 from typing import Any
 
@@ -21,7 +21,7 @@ from llama_index.core.llms import LLM, CustomLLM
 from numpy.typing import NDArray
 
 from hippo_core import ChatModel, Completion, Embedder, Kind, Message, TokenUsage
-from llama_index_hipporag._threads import in_thread, only_calls
+from llama_index_hipporag._threads import each_in_thread, in_thread, only_calls
 
 _SYNC = {
     "chat",
@@ -82,6 +82,30 @@ class LlamaIndexChatModel:
         if chats:
             return _chat_completion(await self.llm.achat(self._messages(messages)))
         return _text_completion(await self.llm.acomplete(self._prompt(messages), formatted=True))
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[Completion]:
+        """Answer a prompt piece by piece."""
+        if self.llm.metadata.is_chat_model:
+            for said in self.llm.stream_chat(self._messages(messages)):
+                yield replace(_chat_completion(said), text=said.delta or "")
+            return
+        for text in self.llm.stream_complete(self._prompt(messages), formatted=True):
+            yield replace(_text_completion(text), text=text.delta or "")
+
+    async def astream(self, messages: Sequence[Message]) -> AsyncIterator[Completion]:
+        """Answer a prompt piece by piece without blocking the event loop."""
+        chats = self.llm.metadata.is_chat_model
+        if _blocks(self.llm, CustomLLM, "astream_chat" if chats else "astream_complete"):
+            async for piece in each_in_thread(self.stream(messages)):
+                yield piece
+        elif chats:
+            async for said in await self.llm.astream_chat(self._messages(messages)):
+                yield replace(_chat_completion(said), text=said.delta or "")
+        else:
+            async for text in await self.llm.astream_complete(
+                self._prompt(messages), formatted=True
+            ):
+                yield replace(_text_completion(text), text=text.delta or "")
 
     def _messages(self, messages: Sequence[Message]) -> list[ChatMessage]:
         roles = {

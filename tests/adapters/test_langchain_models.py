@@ -7,8 +7,9 @@ import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import FakeListLLM, GenericFakeChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
 from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 
@@ -16,12 +17,13 @@ from hippo_core import (
     ChatModel,
     Completion,
     Embedder,
+    HippoRAG,
     IndexingError,
     Message,
     PermanentModelError,
     TokenUsage,
 )
-from hippo_core.testing import ScriptedChatModel
+from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 from langchain_hipporag import HippoRAGRetriever, LangChainChatModel, LangChainEmbedder
 
 PROMPT = [Message("system", "Be brief."), Message("user", "Hi?"), Message("assistant", "Hm?")]
@@ -329,3 +331,42 @@ def test_what_is_no_runnable_is_refused(wrong):
 def test_what_is_no_embeddings_is_refused(wrong):
     with pytest.raises(TypeError, match="embeddings must be"):
         LangChainEmbedder(wrong)
+
+
+# -- streams ---------------------------------------------------------------------------------------
+
+
+async def test_a_chat_model_streams_and_its_chunks_are_one_reply(tracer):
+    chunks = [
+        AIMessageChunk("The ", usage_metadata=tokens(7, 0)),
+        AIMessageChunk("Unstrut.", response_metadata={"finish_reason": "stop"}),
+        AIMessageChunk("", usage_metadata=tokens(0, 3)),
+    ]
+
+    class Chunked(GenericFakeChatModel):
+        def _stream(self, *args, **kwargs):
+            for chunk in chunks:
+                yield ChatGenerationChunk(message=chunk)
+
+    model = LangChainChatModel(Chunked(messages=iter([])), [tracer])
+    asked = [Message("user", "Which river?")]
+    said = list(model.stream(asked))
+    assert "".join(piece.text for piece in said) == "The Unstrut."
+    assert said[-1].usage == TokenUsage(7, 3)
+    assert [piece async for piece in model.astream(asked)] == said
+    assert len(tracer.roots) == 2
+
+
+async def test_a_chat_model_that_streams_not_is_asked_whole(core_chat, chat_of, documents):
+    chat = chat_of(ScriptedChatModel(lambda _: "Answer: the Unstrut [1]"))
+    with HippoRAG(LangChainChatModel(chat), HashEmbedder(), openie=TableOpenIE()) as memory:
+        memory.add([document.page_content for document in documents])
+        assert "".join(memory.stream("Which river?")).endswith("the Unstrut [1]")
+        stream = memory.astream("Which river?")
+        assert "".join([piece async for piece in stream]).endswith("the Unstrut [1]")
+        assert stream.answer.text == "the Unstrut"
+
+
+def tokens(input_tokens, output_tokens):
+    total = input_tokens + output_tokens
+    return {"input_tokens": input_tokens, "output_tokens": output_tokens, "total_tokens": total}

@@ -31,7 +31,7 @@ from hippo_core import (
     PermanentModelError,
     TokenUsage,
 )
-from hippo_core.testing import HashEmbedder, ScriptedChatModel
+from hippo_core.testing import HashEmbedder, ScriptedChatModel, TableOpenIE
 from llama_index_hipporag import LlamaIndexChatModel, LlamaIndexEmbedder
 from llama_index_hipporag._models import as_chat_model, as_embedder
 
@@ -426,3 +426,31 @@ async def test_an_llm_at_its_replies_end_raises_and_holds_nobody_up():
 
     with pytest.raises(RuntimeError, match="StopIteration"):
         await asyncio.wait_for(LlamaIndexChatModel(Ending()).acomplete([Message("user", "?")]), 10)
+
+
+# -- streams ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chats", [True, False])
+async def test_an_llm_streams(chats):
+    class Streaming(MockLLM):
+        @property
+        def metadata(self):
+            return LLMMetadata(is_chat_model=chats)
+
+    model = LlamaIndexChatModel(Streaming(max_tokens=3))
+    asked = [Message("user", "Which river?")]
+    said = [piece.text for piece in model.stream(asked)]
+    assert "".join(said).split() == ["text"] * 3
+    assert len([piece for piece in said if piece.strip()]) == 3
+    assert [piece.text async for piece in model.astream(asked)] == said
+
+
+async def test_an_llm_that_streams_not_is_asked_whole(llama_chat_of, nodes):
+    chat = llama_chat_of(ScriptedChatModel(lambda _: "Answer: the Unstrut [1]"))
+    with HippoRAG(LlamaIndexChatModel(chat), HashEmbedder(), openie=TableOpenIE()) as memory:
+        memory.add([node.text for node in nodes])
+        assert list(memory.stream("Which river?")) == ["Answer: the Unstrut [1]"]
+        stream = memory.astream("Which river?")
+        assert [piece async for piece in stream] == ["Answer: the Unstrut [1]"]
+        assert stream.answer.text == "the Unstrut"
