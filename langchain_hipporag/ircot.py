@@ -100,6 +100,7 @@ class IRCoTRetriever(HippoRAGRetriever):
             query,
             k=self.k if k is None else k,
             max_steps=most,
+            explain=self.include_explanations,
             where=self.where if where is None else where,
             chat_model=self._thinker(run_manager.get_child(), most),
         )
@@ -122,6 +123,7 @@ class IRCoTRetriever(HippoRAGRetriever):
             query,
             k=self.k if k is None else k,
             max_steps=most,
+            explain=self.include_explanations,
             where=self.where if where is None else where,
             chat_model=self._thinker(run_manager.get_child(), most),
         )

@@ -42,6 +42,7 @@ class IRCoTRetriever(HippoRAGRetriever):
         include_triples: Whether a node brings the triples that explain why it is here.
         include_scores: Whether it has score, rank and step among its metadata; not where several
             queries are fused.
+        include_explanations: As in HippoRAGIndex.as_retriever, of the score in the node's own step.
         llm: Thinks, and judges linked triples, in place of the index's own LLM.
         callback_manager: None for the index's own.
         verbose: Whether LlamaIndex prints what it does with index nodes.
@@ -84,6 +85,7 @@ class IRCoTRetriever(HippoRAGRetriever):
         filters: MetadataFilters | None = None,
         include_triples: bool = False,
         include_scores: bool = False,
+        include_explanations: bool = False,
         *,
         llm: LLM | ChatModel | None = None,
         callback_manager: CallbackManager | None = None,
@@ -97,6 +99,7 @@ class IRCoTRetriever(HippoRAGRetriever):
             filters,
             include_triples,
             include_scores=include_scores,
+            include_explanations=include_explanations,
             callback_manager=callback_manager or index._callback_manager,
             verbose=verbose,
         )
@@ -113,6 +116,7 @@ class IRCoTRetriever(HippoRAGRetriever):
             query_bundle.query_str,
             k=self.similarity_top_k,
             max_steps=self.max_steps,
+            explain=self._include_explanations,
             where=self._where,
             dense_queries=dense_queries(query_bundle),
             config=self._index.query_config if self._chat_model is None else None,
@@ -126,6 +130,7 @@ class IRCoTRetriever(HippoRAGRetriever):
             query_bundle.query_str,
             k=self.similarity_top_k,
             max_steps=self.max_steps,
+            explain=self._include_explanations,
             where=self._where,
             dense_queries=dense_queries(query_bundle),
             config=self._index.query_config if self._chat_model is None else None,

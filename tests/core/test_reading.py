@@ -1,7 +1,9 @@
 """Answers: what is asked, what is cited, and the four ways to ask, which give the same."""
 
 import asyncio
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -321,3 +323,16 @@ def test_only_passages_that_were_shown_are_cited(reply, passages):
         return
     assert set(reading.cited) <= set(range(1, passages + 1))
     assert len(set(reading.cited)) == len(reading.cited)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "answering.md"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="a source distribution has no docs")
+def test_the_pages_program_runs_and_says_what_the_page_says(capsys):
+    (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    names = {}
+    exec(program, names)  # noqa: S102 - our own page
+    names["memory"].close()
+    first = capsys.readouterr().out.splitlines()[0]
+    assert f"# {first}" in program
