@@ -26,9 +26,9 @@ def call(models: Models, request: Request) -> Any:
     match request:
         case Complete(messages):
             chat = _required(models.chat, "a chat model")
-            if request.on_piece is None:
+            if request.listener is None:
                 return chat.complete(messages)
-            return completed(chat, messages, request.on_piece)
+            return completed(chat, messages, request.listener)
         case Embed(texts, kind):
             return _required(models.embedder, "an embedder").embed(texts, kind)
         case Extract(text):
@@ -45,9 +45,9 @@ def acall(models: Models, request: Request) -> Awaitable[Any]:
     match request:
         case Complete(messages):
             chat = _required(models.chat, "a chat model")
-            if request.on_piece is None:
+            if request.listener is None:
                 return chat.acomplete(messages)
-            return acompleted(chat, messages, request.on_piece)
+            return acompleted(chat, messages, request.listener)
         case Embed(texts, kind):
             return _required(models.embedder, "an embedder").aembed(texts, kind)
     return in_thread(partial(call, models, request))  # local parts have no async twin

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from hippo_core.accounts import Account
 from hippo_core.calls import acall, call, input_tokens
 from hippo_core.errors import BudgetExceededError, HippoError, PermanentModelError
-from hippo_core.flows import Each, Flow, Meter, Metered, Models, Request
+from hippo_core.flows import Complete, Each, Flow, Meter, Metered, Models, Request
 from hippo_core.limiter import Limiter
 from hippo_core.paid import PaidCall, must_count
 from hippo_core.retries import Backoff, as_ours, retrying
@@ -83,7 +83,7 @@ class Driver:
         try:
             return within(paid.timeout, partial(call, self._models, request), late)
         except LateError:
-            raise paid.give_up(goes_on=True) from None
+            raise _given_up(request, paid.give_up(goes_on=True)) from None
         except asyncio.CancelledError as error:  # of a loop inside the port: no thread is cancelled
             raise PermanentModelError("the model cancelled its own call") from error
         except Exception as error:  # noqa: BLE001 - the port: what SDKs raise
@@ -165,7 +165,7 @@ class Driver:
             asked = acall(self._models, request)
             return await awithin(paid.timeout, asked, self._limiter.patience.grace)
         except LateError:
-            raise paid.give_up(goes_on=False) from None
+            raise _given_up(request, paid.give_up(goes_on=False)) from None
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
@@ -210,6 +210,14 @@ class Driver:
     def _paid(self, request: Request, counted: int | None) -> PaidCall:
         timeout = self._limiter.patience.call_timeout
         return PaidCall(request, counted, self._accounts, self._meter, timeout)
+
+
+def _given_up(request: Request, error: HippoError) -> HippoError:
+    """Make an error final where another try would say again what was said."""
+    listener = request.listener if isinstance(request, Complete) else None
+    if listener is None or not listener.give_up():
+        return error
+    return PermanentModelError(f"the reply broke off after its beginning: {error}")
 
 
 def _raise_ours(error: Exception) -> NoReturn:

@@ -15,6 +15,7 @@ from hippo_core.accounts import Account
 from hippo_core.costs import Budget, Stage, StageUsage, Usage
 from hippo_core.ports import ChatModel, Embedder, OpenIE, RecognitionMemory
 from hippo_core.prompts import Prompts
+from hippo_core.streaming import Listener
 from hippo_core.types import Completion, Kind, Message, Triple
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Complete:
     """Given the reply to a call that was given up after `call_timeout`, if it comes after all: from
     another thread, once for each such reply, maybe after the operation has ended. What it raises is
     logged. On an event loop the call is cancelled, so that no reply comes late."""
-    on_piece: Callable[[str], None] | None = None
+    listener: Listener | None = None
     """Given the reply as it is written, piece by piece, by a StreamingChatModel; else in one."""
 
 

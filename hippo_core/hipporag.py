@@ -13,7 +13,8 @@ from hippo_core.flows import Each, Flow, Meter, Metered, Models
 from hippo_core.inputs import Search, checked_queries, checked_query, checked_search
 from hippo_core.iterations import IterativeRetrieval
 from hippo_core.ports import ChatModel
-from hippo_core.reading import OnPiece, read
+from hippo_core.reading import read
+from hippo_core.streaming import Listener
 from hippo_core.streams import AnswerStream, AsyncAnswerStream
 from hippo_core.types import Retrieval
 from hippo_core.where import Where
@@ -148,15 +149,16 @@ class HippoRAG(Asking):
         """Do what `answer` does, and give the reply as it is written: thought, then answer.
 
         Nothing is done before the first piece is asked for. `stream.answer` is the `Answer` once
-        all pieces were taken; leaving earlier, or `close()`, ends the call at its next piece. The
+        all pieces were taken; `close()`, leaving a `with`, or letting go of it ends the call at its
+        next piece. The
         chat model is a `StreamingChatModel`, as the adapters' are; one that is not gives its reply
         in one piece. A reply that breaks off after its first piece is not tried again.
         """
         meter, models = Meter(), self._for_call(chat_model)
         search = partial(checked_search, k, where, config, "ppr", self.config)
 
-        def answer(on_piece: OnPiece) -> Answer:
-            flow = self._answer_flow(question, search, models, meter, retrieval, on_piece)
+        def answer(listener: Listener) -> Answer:
+            flow = self._answer_flow(question, search, models, meter, retrieval, listener)
             return self._driver(models, meter).run(flow)
 
         return AnswerStream(answer)
@@ -175,8 +177,8 @@ class HippoRAG(Asking):
         meter, models = Meter(), self._for_call(chat_model)
         search = partial(checked_search, k, where, config, "ppr", self.config)
 
-        async def answer(on_piece: OnPiece) -> Answer:
-            flow = self._answer_flow(question, search, models, meter, retrieval, on_piece)
+        async def answer(listener: Listener) -> Answer:
+            flow = self._answer_flow(question, search, models, meter, retrieval, listener)
             return await self._driver(models, meter).arun(flow)
 
         return AsyncAnswerStream(answer)
@@ -190,7 +192,7 @@ class HippoRAG(Asking):
         models: Models,
         meter: Meter,
         retrieval: Retrieval | IterativeRetrieval | None = None,
-        on_piece: OnPiece | None = None,
+        listener: Listener | None = None,
     ) -> Flow[Answer]:
         if models.chat is None:
             raise ModelRequiredError("answer() needs a chat model; retrieve() does not")
@@ -203,7 +205,7 @@ class HippoRAG(Asking):
         if found is None:
             found = yield from self._retrieve_flow(asked, search, models, meter)
         limit = self.config.context_limit
-        said = yield from read(asked, found, models.prompts, context_limit=limit, on_piece=on_piece)
+        said = yield from read(asked, found, models.prompts, context_limit=limit, listener=listener)
         return Answer(said.answer, found, meter.usage, said.thought, said.citations, said.is_cut)
 
     def _answers_flow(

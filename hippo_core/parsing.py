@@ -73,8 +73,10 @@ _FIELDS = {0: "0 fields", 1: "1 field"} | {n: f"{n} fields" for n in range(2, 10
 
 # 3, "3", "#3", "(3)", "3.", "3. Ada wrote Notes"; 3.0 too
 _CHOSEN = re.compile(r"[#(\[]?(-?\d{1,9})(?:\.0+|[.):\]](?:\s.*)?)?", re.DOTALL)
-_CITATION = re.compile(r"\s*[\[【]\s*\d{1,6}(?:\s*[,;]\s*\d{1,6})*\s*[\]】]")
+_CITATION = re.compile(r"[\[【]\s*+\d{1,6}(?:\s*+[,;]\s*+\d{1,6})*+\s*+[\]】]")
 _DIGITS = re.compile(r"\d+")
+_NEAR = 80  # characters of marks before a label, at the most
+_BLANK_LINE = re.compile(r"\r?\n[ \t]*+\r?\n")
 
 
 def parse_entities(reply: str, *, truncated: bool = False) -> Parsed[tuple[str, ...]]:
@@ -174,14 +176,28 @@ def parse_reading(
         ParseError: There is no answer.
     """
     text = without_thinking(reply)
-    labels = list(_label(label).finditer(text))
+    found = list(_label(label).finditer(text))
+    labels = [each for each in found if _begins(text, each.start())] or found
     answer = text[labels[-1].end() :] if labels else text
     thought = text[: labels[-1].start()].strip(" *\n\t\r") if labels else ""
-    cited = _cited(text, passages, passage_label)
-    answer = _CITATION.sub("", answer).strip().removesuffix("**").rstrip()
+    if labels:  # what stands behind it, after a blank line, is another remark
+        answer = _BLANK_LINE.split(answer.strip(), maxsplit=1)[0]
+    answer = _without_citations(answer, passages).strip().removesuffix("```").strip()
+    answer = answer.removeprefix("**").removesuffix("**").strip()
     if not answer:
         raise ParseError("it holds no answer", reply)
-    return Reading(answer, thought, cited)
+    return Reading(answer, thought, _cited(text, passages, passage_label))
+
+
+def _without_citations(answer: str, passages: int) -> str:
+    """Take out the citations of passages that were shown, and the space before each."""
+    parts: list[str] = []
+    end = 0
+    for found in _CITATION.finditer(answer):
+        if any(1 <= int(number) <= passages for number in _DIGITS.findall(found[0])):
+            parts.append(answer[end : found.start()].rstrip())
+            end = found.end()
+    return "".join([*parts, answer[end:]])
 
 
 def parse_answer(reply: str, *, label: str = "Answer") -> str:
@@ -194,7 +210,7 @@ def parse_answer(reply: str, *, label: str = "Answer") -> str:
 
 
 def _cited(text: str, passages: int, label: str) -> tuple[int, ...]:
-    named = re.compile(rf"{re.escape(label.strip())}\s+(\d{{1,6}})(?!\d)", re.IGNORECASE)
+    named = re.compile(rf"{re.escape(label.strip())}\s++(\d{{1,6}})(?!\d)", re.IGNORECASE)
     found = [(m.start(), int(n)) for m in _CITATION.finditer(text) for n in _DIGITS.findall(m[0])]
     found += [(m.start(), int(m[1])) for m in named.finditer(text)]
     return tuple(dict.fromkeys(n for _, n in sorted(found, key=_first) if 1 <= n <= passages))
@@ -255,8 +271,9 @@ def _cut(thought: str) -> str:
 
 def _begins(text: str, position: int) -> bool:
     """Whether a line or a sentence begins here, but for Markdown's marks."""
-    before = text[:position].rstrip(_MARKS)
-    return not before or before[-1] in "\r\n.!?…。！？"
+    near = max(0, position - _NEAR)
+    before = text[near:position].rstrip(_MARKS)
+    return before[-1] in "\r\n.!?…。！？" if before else not near
 
 
 def _label(label: str) -> re.Pattern[str]:

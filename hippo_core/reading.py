@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from hippo_core.control_tokens import as_written
-from hippo_core.errors import ContextTooLongError
+from hippo_core.errors import ContextTooLongError, ParseError
 from hippo_core.flows import Complete, Flow
+from hippo_core.inputs import is_unicode
 from hippo_core.iterations import IterativeRetrieval
 from hippo_core.parsing import parse_reading
 from hippo_core.prompts import Prompts, checked
 from hippo_core.showing import Shown, fewer, fitting
+from hippo_core.streaming import Listener
 from hippo_core.types import Completion, Message, Retrieval
-
-OnPiece = Callable[[str], None]
 
 
 class Read(NamedTuple):
@@ -32,7 +31,7 @@ def read(
     prompts: Prompts,
     *,
     context_limit: int | None = None,
-    on_piece: OnPiece | None = None,
+    listener: Listener | None = None,
 ) -> Flow[Read]:
     """Ask the chat model the question over the retrieved passages, best first, if there are any.
 
@@ -53,12 +52,14 @@ def read(
     while True:
         asked, shown = fitting(shown, prompt, context_limit, "an answer")
         try:
-            completion: Completion = yield Complete(asked, "answer", on_piece=on_piece)
+            completion: Completion = yield Complete(asked, "answer", listener=listener)
         except ContextTooLongError:
             if not (shown := fewer(shown)):
                 raise
         else:
             break
+    if not is_unicode(completion.text):
+        raise ParseError("it holds a lone surrogate", completion.text)
     reading = parse_reading(
         completion.text,
         len(shown),

@@ -14,6 +14,7 @@ from hippo_core.evaluation.comparison import Comparison
 from hippo_core.evaluation.outcomes import Outcome, Reading
 from hippo_core.evaluation.questions import Question, check_unique
 from hippo_core.evaluation.systems import System, ranked_ids
+from hippo_core.iterations import IterativeRetrieval
 from hippo_core.types import Retrieval
 
 
@@ -113,7 +114,7 @@ def _ask(ranker: System, question: Question, answers: bool) -> Outcome:
         return Outcome(seconds=time.perf_counter() - started, error=_shown(error))
     seconds = time.perf_counter() - started
     reading = _read(ranker, question) if answers and question.answers else None
-    fell_back = found.detail if isinstance(found, Retrieval) else ""
+    fell_back = _fell_back(found)
     return Outcome(ranked, seconds, _usage(found), reading, fell_back=fell_back)
 
 
@@ -136,3 +137,13 @@ def _usage(found: object) -> Usage | None:
 
 def _shown(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:EXCERPT]}"
+
+
+def _fell_back(found: object) -> str:
+    """Say what a memory went on without."""
+    if isinstance(found, Retrieval):
+        return found.detail
+    if not isinstance(found, IterativeRetrieval):
+        return ""
+    said = [step.retrieval.detail for step in found.steps if step.retrieval is not None]
+    return "; ".join(dict.fromkeys(filter(None, [found.detail, *said])))

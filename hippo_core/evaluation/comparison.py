@@ -222,7 +222,7 @@ class Comparison:
 
     def save(self, path: str | Path) -> None:
         """Write it as a JSON file, which `load` reads."""
-        text = json.dumps(self.to_json(), ensure_ascii=False)
+        text = json.dumps(self.to_json())  # in ASCII: half a character of a model's can be written
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     @classmethod

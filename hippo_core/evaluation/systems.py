@@ -12,6 +12,7 @@ from hippo_core.config import HippoConfig
 from hippo_core.costs import Usage
 from hippo_core.errors import InputError, MissingDependencyError
 from hippo_core.hipporag import HippoRAG
+from hippo_core.iterations import IterativeRetrieval
 from hippo_core.types import Passage, Retrieval, ScoredPassage
 
 DEPTH = 20  # passages that a ready-made system ranks: the largest k of the papers' recall
@@ -211,7 +212,9 @@ def ranked_ids(found: Sequence[str] | _Found) -> tuple[str, ...]:
         TypeError: What it gave are no ids and no ranked passages.
     """
     passages: Any = getattr(found, "passages", found)
-    filled_up = isinstance(found, Retrieval) and found.path.used_graph
+    steps = found.steps if isinstance(found, IterativeRetrieval) else ()
+    one = [found] if isinstance(found, Retrieval) else [step.retrieval for step in steps]
+    filled_up = any(each is not None and each.path.used_graph for each in one)
     ids = []
     for item in passages if not isinstance(passages, str) else [None]:
         if isinstance(item, str):
