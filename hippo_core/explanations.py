@@ -46,7 +46,8 @@ class SeedPath(NamedTuple):
 class Explanation:
     """Why a passage has its score: two exact splits of it, and the strongest paths to it.
 
-    The walk is linear in its seeds, so each split sums to the score, up to the bound of the walk.
+    The walk is linear in its seeds, so each split sums to the score, up to what `ppr_tolerance`
+    lets the walk miss.
 
     >>> parts = (Part("phrase", "Ada", 0.75), Part("passages", "", 0.25))
     >>> steps = (Step("relation", "Ockham", ("Ada", "lived in", "Ockham")),

@@ -324,7 +324,10 @@ class HippoRAGIndex(FillingIndex):
         try:
             context = StorageContext.from_defaults(persist_dir=str(persist_dir))
         except FileNotFoundError as error:
-            raise NotAStoreError(f"no index was persisted into {persist_dir}: {error}") from error
+            raise NotAStoreError(
+                f"no index was persisted into {persist_dir}: {error}; what was begun with "
+                "persist_directory= is opened by HippoRAGIndex(persist_directory=...)"
+            ) from error
         struct = struct_of(context, index_id, persist_dir)
         folder = Path(persist_dir) / struct.memory
         if options.get("hippo") is None and options.get("persist_directory") is None:

@@ -22,6 +22,11 @@ class Row:
     def __contains__(self, name: str) -> bool:
         return self._fields.get(name) is not None
 
+    def only(self, *names: str) -> None:
+        """Refuse other fields: a misspelt one would be missed."""
+        for name in self._fields.keys() - set(names):
+            raise self.error(name, f"is no field here; there are {', '.join(names)}")
+
     def string(self, *names: str, blank: bool = False) -> str:
         """Give the first of these fields that is there, a text."""
         name = next((name for name in names if name in self), names[0])

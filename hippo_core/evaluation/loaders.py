@@ -128,12 +128,14 @@ def load_jsonl(questions: str | Path, passages: str | Path) -> Dataset:
     of which `id` and `question` must be there.
 
     Raises:
-        InputError: A line cannot be used, an id is there twice, or a gold passage is not there.
+        InputError: A line cannot be used, a question has another field, an id is there twice, or a
+            gold passage is not there.
     """
     corpus = [_own_passage(row) for row in jsonl_rows(passages)]
     known = {passage.id for passage in corpus}
     asked = []
     for row in jsonl_rows(questions):
+        row.only("id", "question", "gold", "answers", "hops", "type")
         gold = _unique(row.strings("gold", optional=True))
         if missing := [id_ for id_ in gold if id_ not in known]:
             raise row.error("gold", f"names {missing[0]!r}, which is no passage of {passages}")

@@ -113,7 +113,7 @@ def _write(path: str | Path, lines: Sequence[str]) -> None:
 
 
 def _fields(path: str | Path, n: int) -> Iterator[tuple[str, list[str]]]:
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if fields := line.split():
                 place = f"{path}, line {number}"

@@ -243,6 +243,13 @@ def test_a_gold_passage_that_is_not_in_the_corpus_is_named(tmp_path):
         load_jsonl(asked, own)
 
 
+def test_a_misspelt_field_of_a_question_is_named(tmp_path):
+    own = jsonl(tmp_path / "p.jsonl", [{"text": "A river.", "id": "p"}])
+    asked = jsonl(tmp_path / "q.jsonl", [{"id": "q", "question": "?", "golds": ["p"]}])
+    with pytest.raises(InputError, match="line 1: 'golds' is no field here; there are id, .*gold"):
+        load_jsonl(asked, own)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
