@@ -27,6 +27,7 @@ from hippo_core.evaluation.systems import (
     dense,
     hipporag,
     hipporag2,
+    ircot,
     line_up,
     memory_system,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "f1",
     "hipporag",
     "hipporag2",
+    "ircot",
     "line_up",
     "load_2wiki",
     "load_hipporag",

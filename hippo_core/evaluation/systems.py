@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from hippo_core.config import HippoConfig
 from hippo_core.costs import Usage
 from hippo_core.errors import InputError, MissingDependencyError
 from hippo_core.hipporag import HippoRAG
+from hippo_core.ircot import MAX_STEPS
 from hippo_core.iterations import IterativeRetrieval
 from hippo_core.types import Passage, Retrieval, ScoredPassage
 
@@ -99,8 +100,33 @@ def default(memory: HippoRAG, **options: Any) -> System:
     return memory_system(memory, "default", HippoConfig(), **options)
 
 
+def ircot(
+    memory: HippoRAG,
+    name: str = "IRCoT",
+    config: HippoConfig | None = None,
+    *,
+    k: int = DEPTH,
+    read: int = 5,
+    max_steps: int = MAX_STEPS,
+) -> System:
+    """Make IRCoT over a method of a memory with a chat model; the arguments are `memory_system`'s.
+
+    Each step finds k passages, and the chat model is shown as many of them as fit. To answer it
+    reads the best that steps of `read` passages found.
+    """
+    shared = memory.config.synonymy_threshold
+    settings = (config or memory.config).but(synonymy_threshold=shared)
+
+    def answer(question: str) -> Answer:
+        found = memory.ircot(question, k=read, config=settings, max_steps=max_steps)
+        said = memory.answer(question, retrieval=found)
+        return replace(said, usage=found.usage + said.usage)
+
+    return System(name, partial(memory.ircot, k=k, config=settings, max_steps=max_steps), answer)
+
+
 def line_up(memory: HippoRAG, **options: Any) -> list[System]:
-    """Make the systems of the papers' tables: BM25, dense, HippoRAG, HippoRAG 2 and the default."""
+    """Make the systems of the papers' tables that need no thought: BM25, dense, ours; see `ircot`."""
     made = [make(memory, **options) for make in (dense, hipporag, hipporag2, default)]
     return [bm25(memory, k=options.get("k", DEPTH)), *made]
 

@@ -43,6 +43,7 @@ from hippo_core.evaluation import (
     draw_recall_by_k,
     hipporag,
     hipporag2,
+    ircot,
     line_up,
     memory_system,
     recall_table,
@@ -316,6 +317,24 @@ def test_the_papers_line_up_is_what_the_memory_gives_with_their_settings():
     ):
         hits = memory.retrieve(ASKED, k=4, config=config)
         assert comparison.run(name)["q1"] == tuple(hit.passage.id for hit in hits)
+
+
+def test_ircot_is_counted_as_one_retrieval_is_and_its_fall_backs_are_told():
+    """With one step it is that; with more it finds what the thoughts lead to, or says why not."""
+    thoughts = ["Velmora lies on a river.", "Answer: Ister"]
+    config = HippoConfig(recognition_memory=False)
+    with make_memory(ScriptedChatModel(lambda _: "Answer: Ister"), config=config) as memory:
+        one = ircot(memory, "one step", max_steps=1)
+        table = compare([default(memory), one], QUESTIONS)
+        assert [o.ranked for o in table.outcomes["one step"]] == [
+            o.ranked for o in table.outcomes["default"]
+        ]
+        read = compare([ircot(memory)], QUESTIONS[:1], answers=True).outcomes["IRCoT"][0]
+        assert read.reading.answer == "Ister"
+    with make_memory(ScriptedChatModel([thoughts[0], PermanentModelError("down")])) as memory:
+        failing = ircot(memory, config=config, k=1, max_steps=3)
+        table = compare([failing], QUESTIONS[:1])
+        assert "down" in str(table.fall_backs())
 
 
 def test_a_passage_that_a_walk_gave_nothing_is_not_found():
