@@ -126,7 +126,7 @@ def ircot(
 
 
 def line_up(memory: HippoRAG, **options: Any) -> list[System]:
-    """Make the systems of the papers' tables that need no thought: BM25, dense, ours; see `ircot`."""
+    """Make BM25, dense, HippoRAG, HippoRAG 2 and the default; `ircot` needs a chat model."""
     made = [make(memory, **options) for make in (dense, hipporag, hipporag2, default)]
     return [bm25(memory, k=options.get("k", DEPTH)), *made]
 
