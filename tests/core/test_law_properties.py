@@ -722,7 +722,7 @@ def by_name(passage):
 PLAIN = (str, int, float, bool, type(None))
 
 
-VALUES = ("hippo_core.types", "hippo_core.costs")
+VALUES = ("hippo_core.types", "hippo_core.costs", "hippo_core.answers")
 
 
 def strange_parts(value, path="result"):
