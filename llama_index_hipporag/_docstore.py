@@ -17,13 +17,19 @@ class Mirror:
     """A docstore that follows a memory; the memory is written first."""
 
     def __init__(
-        self, docstore: BaseDocumentStore, hippo: HippoRAG, turns: Turns, *, is_shared: bool
+        self,
+        docstore: BaseDocumentStore,
+        hippo: HippoRAG,
+        turns: Turns,
+        *,
+        is_shared: bool,
+        is_behind: bool,
     ) -> None:
         self._docstore = docstore
         self._hippo = hippo
         self._is_shared = is_shared
         self._turns = turns
-        self._is_behind = len(hippo) > 0 or bool(docstore.docs)
+        self._is_behind = is_behind
 
     @property
     def docstore(self) -> BaseDocumentStore:

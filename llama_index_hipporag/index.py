@@ -154,7 +154,14 @@ class HippoRAGIndex(FillingIndex):
             self._object_map = {node.index_id: node.obj for node in objects or ()}
             keep_with(self._storage_context, opened, is_new=index_struct is None)
             others = len(self._storage_context.index_store.index_structs()) > 1
-            self._mirror = Mirror(self._docstore, self.hippo, self._turns, is_shared=others)
+            self._mirror = Mirror(
+                self._docstore,
+                self.hippo,
+                self._turns,
+                is_shared=others,
+                # Without a look into the docstore, which may be a large one on a server.
+                is_behind=index_struct is not None or len(self.hippo) > 0,
+            )
             given = [*(nodes or ()), *(objects or ())] if index_struct is None else nodes
             if given:
                 self.insert_nodes(given, **adding)

@@ -337,6 +337,14 @@ def test_ircot_is_counted_as_one_retrieval_is_and_its_fall_backs_are_told():
         assert "down" in str(table.fall_backs())
 
 
+def test_half_a_character_in_an_answer_is_saved_as_the_rest_is(tmp_path):
+    said = System("odd", lambda _: ["invented"], lambda _: "b \udcff")
+    comparison = compare([said], QUESTIONS[:1], answers=True)
+    comparison.save(tmp_path / "c.json")
+    (outcome,) = Comparison.load(tmp_path / "c.json").outcomes["odd"]
+    assert outcome.reading.answer == "b \udcff"
+
+
 def test_a_passage_that_a_walk_gave_nothing_is_not_found():
     (_, _, _, linked, *_) = ablations(make_memory(), "HippoRAG")
     assert linked.name == "HippoRAG, linked phrases only"
