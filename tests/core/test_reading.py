@@ -247,8 +247,21 @@ async def test_a_stream_that_breaks_later_says_nothing_twice():
     assert chat.begun == 2
 
 
+class Unending(Streaming):
+    """Says more for half a minute, unless it is closed."""
+
+    def stream(self, messages):
+        self.complete(messages)
+        try:
+            for _ in range(6_000):
+                yield Completion("more ")
+                time.sleep(0.005)
+        finally:
+            self.closed = True
+
+
 def test_leaving_a_stream_ends_its_call():
-    chat = Streaming(lambda _: REPLY * 50)
+    chat = Unending(lambda _: REPLY)
     with memory_of(chat) as memory:
         with memory.stream(QUESTION) as stream:
             next(stream)
@@ -281,7 +294,7 @@ async def test_leaving_a_stream_on_a_loop_ends_its_call():
 
 @pytest.mark.parametrize("is_held", [False, True])
 def test_a_stream_that_nobody_holds_ends_its_call(is_held):
-    chat = Streaming(lambda _: REPLY * 50)
+    chat = Unending(lambda _: REPLY)
     with memory_of(chat, CONFIG.but(concurrency=1)) as memory:
         stream = memory.stream(QUESTION)
         for _ in stream:
